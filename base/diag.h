@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What went wrong, where, and what would be right. A function that can fail takes a diag, adds one
+// entry or more, and returns false or NULL; its callers only pass that on. Nothing is printed until
+// somebody who knows the reader (the launcher, kern) prints the diag.
+#ifndef KERN_BASE_DIAG_H
+#define KERN_BASE_DIAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/exit.h"
+
+struct kern_diag_entry {
+    enum kern_exit code; // what the entry asks the process to exit with; KERN_EXIT_OK: a warning
+    const char *rule;    // "V-SHAPE", or NULL where no rule of the contract is concerned
+    const char *place;   // "buffers.a.shape[0]", "weights.safetensors", or NULL
+    const char *text;    // what is wrong and what would be right, without a full stop
+    uint64_t order;      // place in the document: entries are printed by it, then as they came
+};
+
+// All zero is a valid empty diag. Texts live in the diag's own arena.
+struct kern_diag {
+    struct kern_diag_entry *entries;
+    size_t count;
+    size_t capacity;
+    size_t errors; // entries that are not warnings
+    struct kern_arena arena;
+};
+
+// Adds an error and returns false, so that `return kern_fail(…)` reads well. [place] may be NULL.
+bool kern_fail(struct kern_diag *diag, enum kern_exit code, const char *place, const char *format,
+               ...) __attribute__((format(printf, 4, 5)));
+
+// As kern_fail for a broken rule of the contract (KERN_EXIT_MANIFEST) at [order] in the document.
+bool kern_fail_rule(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+// Adds a warning: it is printed but changes no exit code. [rule] and [place] may be NULL.
+void kern_warn(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+// The exit code that the entries ask for: the cause rather than its consequences, so a refused
+// command line or manifest outranks a failed device, and a lost peer (which is what the others see
+// of any failure) comes last. KERN_EXIT_OK if there are only warnings.
+enum kern_exit kern_diag_code(const struct kern_diag *diag);
+
+// Of two exit codes the one that says more about the cause.
+enum kern_exit kern_exit_worse(enum kern_exit a, enum kern_exit b);
+
+// Sorts the entries by their order in the document.
+void kern_diag_sort(struct kern_diag *diag);
+
+// One line for an entry, "error: PLACE: TEXT [RULE]"; the text lives in the diag's arena.
+const char *kern_diag_line(struct kern_diag *diag, size_t index);
+
+// Prints every entry on a line of its own, at most [limit] of them, then how many more there are.
+void kern_diag_print(struct kern_diag *diag, FILE *file, size_t limit);
+
+// Frees the entries; the diag is empty and usable again.
+void kern_diag_clear(struct kern_diag *diag);
+
+#endif

@@ -1,0 +1,51 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by ./dev: the environment of a run, and installing and building.
+
+# Open MPI refuses root and more ranks than cores unless it is told otherwise, and its waits should
+# give the processor away where ranks share one.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+# Without a network interface other than the loopback, Open MPI's own messages go through that one.
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+
+packages=(build-essential cmake ninja-build pkg-config python3 libopenmpi-dev openmpi-bin libhwloc-dev
+    libjson-c-dev libssl-dev libcmocka-dev binutils)
+
+# Installs those of the named packages that are missing.
+install_packages() {
+    local missing=() package as_root=()
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+            missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
+            echo "dev: these Debian packages are missing and may not be installed from here: ${missing[*]}" >&2
+            echo "dev: run as root: apt-get install ${missing[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo -n)
+    fi
+    echo "dev: installing ${missing[*]}"
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+        --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Configures and builds a preset; says nothing while all is well.
+build_preset() {
+    cmake --preset "$1" >"/tmp/kern-configure.$$" 2>&1 || {
+        cat "/tmp/kern-configure.$$" >&2
+        rm -f "/tmp/kern-configure.$$"
+        exit 1
+    }
+    grep -E '^-- kern' "/tmp/kern-configure.$$" || true
+    rm -f "/tmp/kern-configure.$$"
+    cmake --build "$(preset_folder "$1")"
+}
+
+preset_folder() {
+    if [ "$1" = release ]; then echo build; else echo "build-$1"; fi
+}

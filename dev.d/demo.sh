@@ -1,0 +1,10 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Eight processes dispatch tokens to experts on each other's devices and combine them again.
+install_packages "${packages[@]}"
+build_preset release
+ep=build/examples/ep
+set -- mpirun -np 8 build/bin/kern-rank "$ep/model.json" --weights "$ep/weights.safetensors" \
+    --input "$ep/inputs-{rank}.safetensors" --check "$ep/expected-{rank}.safetensors" "$@"
+echo "+ $*"
+exec "$@"
