@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/fabric.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "fabric/internal.h"
+
+// Where export [export] of member [world_rank] stands, whether it is ours or mapped.
+static CUdeviceptr *address_of(struct kern_fabric *fabric, int world_rank, size_t export)
+{
+    return &fabric->addresses[(size_t)world_rank * fabric->n_exports + export];
+}
+
+// The exports that peer buffers of [group] want, as indices into the rank's exports, ascending.
+static size_t find_targets(const struct kern_fabric *fabric, uint32_t group, size_t *targets)
+{
+    const struct kern_manifest *manifest = fabric->manifest;
+    size_t count = 0;
+    for (size_t e = 0; e < fabric->n_exports; e++) {
+        const struct kern_export *export = &fabric->exports[e];
+        for (uint32_t b = 0; b < manifest->n_buffers; b++) {
+            const struct kern_buffer *peer = &manifest->buffers[b];
+            if (peer->kind == KERN_PEER && peer->group.index == group &&
+                peer->of_target == export->target && peer->of.index == export->index) {
+                targets[count++] = e;
+                break;
+            }
+        }
+    }
+    return count;
+}
+
+// What travels for one export. A member that could not export sends KERN_HANDLE_NONE, so that its
+// peers skip it instead of waiting.
+struct entry {
+    uint32_t kind;
+    uint32_t export;
+    uint64_t mapped;
+    uint8_t handle[64];
+};
+
+static void make_entry(struct kern_fabric *fabric, size_t e, struct entry *entry,
+                       struct kern_diag *diag)
+{
+    const struct kern_export *export = &fabric->exports[e];
+    struct kern_mapping mapping = {export->address, export->mapped, export->handle};
+    struct kern_shareable shareable = {.kind = KERN_HANDLE_NONE};
+    *entry = (struct entry){.export = (uint32_t)e, .mapped = export->mapped};
+    if (!kern_vmm_export(fabric->device, &mapping, fabric->kind, export->name, &shareable, diag))
+        return;
+    entry->kind = shareable.kind;
+    memcpy(entry->handle, shareable.fabric, sizeof entry->handle);
+    fabric->facts.handles++;
+}
+
+static bool check_entry(const struct kern_fabric *fabric, int peer, size_t e,
+                        const struct entry *entry, struct kern_diag *diag)
+{
+    const struct kern_export *own = &fabric->exports[e];
+    if (entry->kind == KERN_HANDLE_NONE) // the peer says itself why
+        return false;
+    if (entry->export != e || entry->kind != fabric->kind)
+        return kern_fail(diag, KERN_EXIT_DEVICE, own->name,
+                         "rank %d (%s) sent a %s handle of export %u, not a %s handle of export %zu", peer,
+                         fabric->world->members[peer].host,
+                         kern_handle_kind_name((enum kern_handle_kind)entry->kind), entry->export,
+                         kern_handle_kind_name(fabric->kind), e);
+    if (entry->mapped != own->mapped)
+        return kern_fail(diag, KERN_EXIT_DEVICE, own->name,
+                         "has %llu bytes on rank %d (%s) but %llu here; do both devices have one "
+                         "allocation granularity?",
+                         (unsigned long long)entry->mapped, peer, fabric->world->members[peer].host,
+                         (unsigned long long)own->mapped);
+    return true;
+}
+
+static bool import_entry(struct kern_fabric *fabric, int peer, const struct entry *entry,
+                         struct kern_diag *diag)
+{
+    struct kern_arena arena = {0};
+    const char *what = kern_arena_print(&arena, "%s of rank %d (%s)",
+                                        fabric->exports[entry->export].name, peer,
+                                        fabric->world->members[peer].host);
+    struct kern_shareable shareable = {.kind = (enum kern_handle_kind)entry->kind, .fd = -1};
+    memcpy(shareable.fabric, entry->handle, sizeof shareable.fabric);
+    struct kern_mapping *mapping = &fabric->mappings[fabric->facts.mappings];
+    bool good = kern_vmm_import(fabric->device, fabric->ordinal, &shareable, entry->mapped, what,
+                                mapping, diag);
+    if (good) {
+        fabric->facts.mappings++;
+        fabric->facts.mapped += mapping->mapped;
+        *address_of(fabric, peer, entry->export) = mapping->address;
+        good = kern_cookie_leave(fabric, peer, entry->export, mapping->address, what, diag);
+    }
+    kern_arena_free(&arena);
+    return good;
+}
+
+// One all-gather in [place]'s group, whatever the number of targets, then the mappings.
+static bool share_group(struct kern_fabric *fabric, const struct kern_group_place *place,
+                        const size_t *targets, size_t count, struct kern_diag *diag)
+{
+    size_t bytes = count * sizeof(struct entry);
+    struct entry *mine = kern_calloc(count, sizeof *mine);
+    struct entry *all = kern_calloc(count * place->size, sizeof *all);
+    for (size_t t = 0; t < count; t++)
+        make_entry(fabric, targets[t], &mine[t], diag);
+    MPI_Request request;
+    MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, place->comm, &request);
+    fabric->facts.collectives++;
+    if (!kern_world_await(fabric->world, &request, "exchanging handles", diag)) {
+        kern_diag_print(diag, stderr, 8);
+        kern_world_abort(fabric->world, KERN_EXIT_PEER);
+    }
+    bool good = true;
+    for (uint32_t m = 0; m < place->size; m++) {
+        int peer = place->members[m];
+        for (size_t t = 0; t < count; t++) {
+            const struct entry *entry = &all[m * count + t];
+            if (*address_of(fabric, peer, targets[t])) // ours, or mapped for another group
+                continue;
+            good = check_entry(fabric, peer, targets[t], entry, diag) &&
+                   import_entry(fabric, peer, entry, diag) && good;
+        }
+    }
+    free(all);
+    free(mine);
+    return good;
+}
+
+// The mappings that all groups together can need, so that the array never moves.
+static size_t count_mappings(const struct kern_fabric *fabric, size_t *targets)
+{
+    size_t count = 0;
+    for (uint32_t g = 0; g < fabric->groups->count; g++)
+        count += find_targets(fabric, g, targets) * fabric->groups->places[g].size;
+    return count;
+}
+
+struct kern_fabric *kern_fabric_share(const struct kern_world *world,
+                                      const struct kern_manifest *manifest,
+                                      const struct kern_groups *groups,
+                                      const struct kern_device *device, int ordinal,
+                                      const struct kern_road *road, struct kern_rank *rank,
+                                      struct kern_diag *diag)
+{
+    struct kern_fabric *fabric = kern_calloc(1, sizeof *fabric);
+    *fabric = (struct kern_fabric){.world = world, .manifest = manifest, .groups = groups,
+                                   .device = device, .ordinal = ordinal, .kind = road->kind,
+                                   .rank = rank};
+    fabric->n_exports = kern_rank_exports(rank, &fabric->exports);
+    fabric->addresses = kern_calloc((size_t)world->size * fabric->n_exports,
+                                    sizeof *fabric->addresses);
+    for (size_t e = 0; e < fabric->n_exports; e++)
+        *address_of(fabric, world->rank, e) = fabric->exports[e].address;
+    size_t *targets = kern_calloc(fabric->n_exports, sizeof *targets);
+    fabric->mappings = kern_calloc(count_mappings(fabric, targets), sizeof *fabric->mappings);
+    kern_cookies_prepare(fabric, diag);
+    for (uint32_t g = 0; g < groups->count; g++) {
+        size_t count = find_targets(fabric, g, targets);
+        if (count && groups->places[g].size > 1)
+            share_group(fabric, &groups->places[g], targets, count, diag);
+    }
+    free(targets);
+    return fabric;
+}
+
+static size_t export_of(const struct kern_fabric *fabric, const struct kern_buffer *peer)
+{
+    size_t e = 0;
+    while (fabric->exports[e].target != peer->of_target ||
+           fabric->exports[e].index != peer->of.index)
+        e++;
+    return e;
+}
+
+static bool fill_peer_buffers(struct kern_fabric *fabric, struct kern_diag *diag)
+{
+    bool good = true;
+    for (uint32_t b = 0; b < fabric->manifest->n_buffers; b++) {
+        const struct kern_buffer *peer = &fabric->manifest->buffers[b];
+        if (peer->kind != KERN_PEER)
+            continue;
+        const struct kern_group_place *place = &fabric->groups->places[peer->group.index];
+        CUdeviceptr *addresses = kern_calloc(place->size, sizeof *addresses);
+        for (uint32_t m = 0; m < place->size; m++)
+            addresses[m] = *address_of(fabric, place->members[m], export_of(fabric, peer));
+        good = kern_rank_fill_peer(fabric->rank, b, addresses, place->size, diag) && good;
+        free(addresses);
+    }
+    return good;
+}
+
+bool kern_fabric_verify(struct kern_fabric *fabric, struct kern_diag *diag)
+{
+    size_t *targets = kern_calloc(fabric->n_exports, sizeof *targets);
+    bool good = true;
+    for (uint32_t g = 0; g < fabric->groups->count; g++) {
+        const struct kern_group_place *place = &fabric->groups->places[g];
+        size_t count = find_targets(fabric, g, targets);
+        for (size_t t = 0; t < count && place->size > 1; t++)
+            good = kern_cookies_check(fabric, place, targets[t], diag) && good;
+    }
+    free(targets);
+    return kern_cookies_restore(fabric, diag) && good && fill_peer_buffers(fabric, diag);
+}
+
+void kern_fabric_facts(const struct kern_fabric *fabric, struct kern_fabric_facts *facts)
+{
+    *facts = fabric->facts;
+}
+
+void kern_fabric_close(struct kern_fabric *fabric)
+{
+    if (!fabric)
+        return;
+    for (size_t i = 0; i < fabric->facts.mappings; i++)
+        kern_vmm_destroy(fabric->device, &fabric->mappings[i]);
+    kern_cookies_free(fabric);
+    free(fabric->mappings);
+    free(fabric->addresses);
+    free(fabric);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the manifest's bytes to a loaded rank that knows its peers.
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "launcher/run.h"
+
+// Rank 0 reads, all get the same bytes and so the same answer.
+static char *broadcast_file(struct kern_run *run, size_t *length)
+{
+    char *text = NULL;
+    uint64_t size = UINT64_MAX;
+    if (run->world.rank == 0) {
+        text = kern_file_read(run->options.manifest, KERN_MANIFEST_BYTES_MAX, length,
+                              KERN_EXIT_USAGE, &run->diag);
+        size = text ? *length : UINT64_MAX;
+    }
+    MPI_Bcast(&size, 1, MPI_UINT64_T, 0, run->world.comm);
+    if (size == UINT64_MAX)
+        return NULL;
+    if (!text)
+        text = kern_calloc(size + 1, 1);
+    MPI_Bcast(text, (int)size, MPI_BYTE, 0, run->world.comm);
+    *length = size;
+    return text;
+}
+
+void kern_run_manifest(struct kern_run *run)
+{
+    size_t length = 0;
+    char *text = broadcast_file(run, &length);
+    if (!text)
+        return;
+    run->manifest = kern_manifest_parse(text, length, run->options.manifest, &run->diag);
+    free(text);
+    if (run->manifest)
+        kern_manifest_verify(run->manifest, &run->diag);
+}
+
+static bool parse_groups(const struct kern_list *words, struct kern_group_option *options,
+                         struct kern_arena *arena, struct kern_diag *diag)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        size_t length;
+        const char *value;
+        if (!kern_option_pair(words->items[i], &length, &value) ||
+            (strcmp(value, "block") != 0 && strcmp(value, "stride") != 0))
+            return kern_fail(diag, KERN_EXIT_USAGE, "--group",
+                             "\"%s\" will not do; it takes NAME=block or NAME=stride",
+                             words->items[i]);
+        options[i].name = kern_arena_copy(arena, words->items[i], length);
+        options[i].layout = strcmp(value, "block") == 0 ? KERN_LAYOUT_BLOCK : KERN_LAYOUT_STRIDE;
+    }
+    return true;
+}
+
+// The emulated machine has a device for every process, unless the user has said how many it has.
+static void provide_emulated_devices(const struct kern_world *world)
+{
+    char count[16];
+    snprintf(count, sizeof count, "%d", world->local_size > 8 ? world->local_size : 8);
+    setenv("KERN_EMU_DEVICES", count, false);
+}
+
+void kern_run_topology(struct kern_run *run)
+{
+    const struct kern_options *options = &run->options;
+    struct kern_arena arena = {0};
+    struct kern_group_option *groups = kern_calloc(options->groups.count, sizeof *groups);
+    int good = parse_groups(&options->groups, groups, &arena, &run->diag);
+    provide_emulated_devices(&run->world);
+    run->device = kern_device_open(options->device, NULL, &run->diag);
+    // The groups and the places are collectives: all enter them or nobody.
+    good = good && run->device;
+    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, run->world.comm);
+    if (good) {
+        kern_groups_build(&run->world, run->manifest, groups, options->groups.count,
+                          options->groups_file, &run->groups, &run->diag);
+        kern_place_choose(&run->world, run->device, options->share_devices, options->bind,
+                          &run->places, &run->diag);
+        enum kern_device_kind kind = run->device->kind;
+        kern_world_same(&run->world, &kind, sizeof kind, "the kind of device",
+                        "some nodes see a GPU and some do not; --device emu or cuda makes them equal",
+                        &run->diag);
+    }
+    free(groups);
+    kern_arena_free(&arena);
+}
+
+static bool shares_memory(const struct kern_run *run)
+{
+    for (uint32_t b = 0; b < run->manifest->n_buffers; b++) {
+        const struct kern_buffer *buffer = &run->manifest->buffers[b];
+        if (buffer->kind == KERN_PEER && run->groups.places[buffer->group.index].size > 1)
+            return true;
+    }
+    return false;
+}
+
+void kern_run_load(struct kern_run *run)
+{
+    const struct kern_options *options = &run->options;
+    int ordinal = run->places[run->world.rank].ordinal;
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", options->manifest);
+    const char *beside = dirname(folder);
+    struct kern_rank_config config = {
+        .device = run->device,
+        .ordinal = ordinal,
+        .manifest = run->manifest,
+        .group_index = run->groups.index,
+        .kernel_dirs = options->kernels.count ? options->kernels.items : &beside,
+        .n_kernel_dirs = options->kernels.count ? options->kernels.count : 1,
+        .capacity = options->capacity,
+        .seqs = options->seqs,
+    };
+    run->rank = kern_rank_create(&config, &run->diag);
+    int good = run->rank != NULL;
+    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, run->world.comm);
+    if (!good || !kern_road_choose(&run->world, run->device, ordinal, shares_memory(run), &run->road,
+                                   &run->diag))
+        return;
+    if (kern_rank_load_modules(run->rank, &run->diag) &&
+        kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
+        kern_rank_compile(run->rank, &run->diag))
+        kern_rank_load_weights(run->rank, options->weights.items, options->weights.count,
+                               &run->diag);
+}
+
+void kern_run_share(struct kern_run *run)
+{
+    run->fabric = kern_fabric_share(&run->world, run->manifest, &run->groups, run->device,
+                                    run->places[run->world.rank].ordinal, &run->road, run->rank,
+                                    &run->diag);
+}
+
+void kern_run_peers(struct kern_run *run)
+{
+    kern_fabric_verify(run->fabric, &run->diag);
+}
+
+const char *kern_run_path(const struct kern_run *run, const char *pattern, struct kern_arena *arena)
+{
+    const char *mark = strstr(pattern, "{rank}");
+    if (!mark)
+        return pattern;
+    const char *start = kern_arena_copy(arena, pattern, (size_t)(mark - pattern));
+    return kern_arena_print(arena, "%s%d%s", start, run->world.rank,
+                            kern_run_path(run, mark + strlen("{rank}"), arena));
+}
+
+void kern_run_shape(const struct kern_buffer *buffer, const uint64_t *vars, uint64_t *shape)
+{
+    for (size_t i = 0; i < buffer->rank; i++)
+        shape[i] = buffer->shape[i].var.name ? vars[buffer->shape[i].var.index]
+                                             : buffer->shape[i].extent;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum kind { FLAG, TEXT, LIST, COUNT, SECONDS, REAL, DEVICE, BIND };
+
+struct option {
+    char letter; // 0: none
+    const char *name;
+    const char *value; // what help calls the value, NULL for a flag
+    enum kind kind;
+    size_t offset;
+    const char *help;
+};
+
+#define AT(member) offsetof(struct kern_options, member)
+
+// Letters mean what they mean in nccl-tests.
+static const struct option table[] = {
+    {'n', "steps", "N", COUNT, AT(steps), "steps of each program that are measured (20)"},
+    {'w', "warmup", "N", COUNT, AT(warmup), "steps before them that are not (5)"},
+    {0, "program", "NAME", LIST, AT(programs), "drive this one (repeatable), not the default ones"},
+    {0, "var", "NAME=N", LIST, AT(vars), "value of a var (its max)"},
+    {0, "input", "FILE", TEXT, AT(input), "safetensors with a tensor per input; {rank} is the rank"},
+    {0, "output", "FILE", TEXT, AT(output), "where outputs go; {rank} is the rank"},
+    {'c', "check", "FILE", TEXT, AT(check), "compare outputs with these tensors; {rank} is the rank"},
+    {0, "atol", "X", REAL, AT(atol), "floats may differ by X (0) …"},
+    {0, "rtol", "X", REAL, AT(rtol), "… plus X times the expected value (0)"},
+    {0, "seed", "N", COUNT, AT(seed), "of inputs that no file gives (1)"},
+    {0, "seed-per-rank", NULL, FLAG, AT(seed_per_rank), "other made-up inputs on each rank"},
+    {0, "weights", "PATH", LIST, AT(weights), "safetensors file or directory (repeatable)"},
+    {0, "kernels", "DIR", LIST, AT(kernels), "where modules are looked for (the manifest's folder)"},
+    {0, "capacity", "N", COUNT, AT(capacity), "tokens that paged states hold (4096)"},
+    {0, "seqs", "N", COUNT, AT(seqs), "sequences that live at once (8)"},
+    {0, "group", "NAME=LAYOUT", LIST, AT(groups), "block: consecutive ranks (default); stride: apart"},
+    {0, "groups", "FILE", TEXT, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
+    {0, "device", "KIND", DEVICE, AT(device), "auto (a GPU, else emu), cuda or emu"},
+    {0, "share-devices", NULL, FLAG, AT(share_devices), "several ranks may have one device"},
+    {0, "bind", "HOW", BIND, AT(bind), "auto (near the device) or none"},
+    {'T', "timeout", "S", SECONDS, AT(timeout), "longest wait for others or a step, seconds (60)"},
+    {'J', "json", "FILE", TEXT, AT(json), "write every figure as JSON"},
+    {'h', "help", NULL, FLAG, AT(help), "this text"},
+    {0, "version", NULL, FLAG, AT(version), "the program's version"},
+};
+
+enum { OPTIONS = sizeof table / sizeof *table };
+
+void kern_options_help(FILE *file)
+{
+    fputs("kern-rank: run a GPU program, declared by a manifest, on every process of a job\n\n"
+          "    mpirun -np 8 kern-rank [options] model.json\n\n",
+          file);
+    for (size_t i = 0; i < OPTIONS; i++) {
+        char left[48];
+        char letter[5] = "    ";
+        if (table[i].letter) {
+            letter[0] = '-';
+            letter[1] = table[i].letter;
+            letter[2] = ',';
+        }
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, table[i].name, table[i].value ? " " : "",
+                 table[i].value ? table[i].value : "");
+        fprintf(file, "  %-26s %s\n", left, table[i].help);
+    }
+    fputs("\nexit: 0 done, 1 a check failed, 2 usage, 3 manifest refused, 4 module, weights or input "
+          "refused,\n      5 device or library failed, 6 a peer was lost or a deadline passed\n",
+          file);
+}
+
+static bool read_count(const char *text, uint64_t *value)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    *value = number;
+    return *text >= '0' && *text <= '9' && !*end && !errno;
+}
+
+static bool read_real(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && !*end && *value >= 0 && *value < 1e30;
+}
+
+static bool read_word(const char *text, const char *const *words, int *value)
+{
+    for (*value = 0; words[*value]; (*value)++)
+        if (strcmp(text, words[*value]) == 0)
+            return true;
+    return false;
+}
+
+// Stores [text] as the value of [option]; NULL if it is one, else what would have been one.
+static const char *store(const struct option *option, const char *text, struct kern_options *options)
+{
+    static const char *const devices[] = {"auto", "cuda", "emu", NULL};
+    static const char *const binds[] = {"auto", "none", NULL};
+    void *at = (char *)options + option->offset;
+    int word;
+    switch (option->kind) {
+    case FLAG:
+        *(bool *)at = true;
+        return NULL;
+    case TEXT:
+        *(const char **)at = text;
+        return *text ? NULL : "text that is not empty";
+    case LIST: {
+        struct kern_list *list = at;
+        kern_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
+        list->items[list->count++] = text;
+        return *text ? NULL : "text that is not empty";
+    }
+    case COUNT:
+        return read_count(text, at) ? NULL : "a whole number, 0 or more";
+    case SECONDS:
+        return read_real(text, at) && *(double *)at > 0 ? NULL : "a number of seconds above 0";
+    case REAL:
+        return read_real(text, at) ? NULL : "a number, 0 or more";
+    case DEVICE:
+        if (!read_word(text, devices, &word))
+            return "auto, cuda or emu";
+        *(enum kern_device_choice *)at = (enum kern_device_choice)word;
+        return NULL;
+    case BIND:
+        if (!read_word(text, binds, &word))
+            return "auto or none";
+        *(enum kern_bind *)at = (enum kern_bind)word;
+        return NULL;
+    }
+    return "another option";
+}
+
+static const struct option *find(const char *name, size_t length, char letter)
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (letter ? table[i].letter == letter
+                   : strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0)
+            return &table[i];
+    return NULL;
+}
+
+// Takes the option at argv[*at], and its value, which is after "=", after the letter or the next word.
+static bool take_option(int argc, char **argv, int *at, struct kern_options *options,
+                        struct kern_diag *diag)
+{
+    const char *word = argv[*at], *value = NULL;
+    bool is_long = word[1] == '-';
+    size_t length = is_long ? strcspn(word + 2, "=") : 1;
+    const struct option *option = find(word + 2, length, is_long ? 0 : word[1]);
+    if (!option)
+        return kern_fail(diag, KERN_EXIT_USAGE, word, "is no option; kern-rank --help lists them");
+    const char *rest = is_long ? word + 2 + length : word + 2;
+    if (*rest)
+        value = is_long ? rest + 1 : rest;
+    if (!option->value && value)
+        return kern_fail(diag, KERN_EXIT_USAGE, word, "takes no value");
+    if (option->value && !value && *at + 1 < argc)
+        value = argv[++*at];
+    if (option->value && !value)
+        return kern_fail(diag, KERN_EXIT_USAGE, word, "needs a value: %s", option->value);
+    const char *wanted = store(option, value, options);
+    if (wanted)
+        return kern_fail(diag, KERN_EXIT_USAGE, word, "\"%s\" will not do; it takes %s", value, wanted);
+    return true;
+}
+
+bool kern_options_parse(int argc, char **argv, struct kern_options *options, struct kern_diag *diag)
+{
+    *options = (struct kern_options){.steps = 20, .warmup = 5, .seed = 1, .capacity = 4096,
+                                     .seqs = 8, .timeout = 60};
+    bool good = true, only_files = false;
+    for (int i = 1; i < argc; i++) {
+        if (!only_files && strcmp(argv[i], "--") == 0) {
+            only_files = true;
+        } else if (!only_files && argv[i][0] == '-' && argv[i][1]) {
+            good = take_option(argc, argv, &i, options, diag) && good;
+        } else if (options->manifest) {
+            good = kern_fail(diag, KERN_EXIT_USAGE, argv[i], "is a second manifest; one is run");
+        } else {
+            options->manifest = argv[i];
+        }
+    }
+    if (!options->manifest && good && !options->help && !options->version)
+        good = kern_fail(diag, KERN_EXIT_USAGE, NULL,
+                         "no manifest is named; for example: mpirun -np 8 kern-rank model.json");
+    return good;
+}
+
+void kern_options_free(struct kern_options *options)
+{
+    free(options->kernels.items);
+    free(options->weights.items);
+    free(options->programs.items);
+    free(options->vars.items);
+    free(options->groups.items);
+}
+
+bool kern_option_pair(const char *text, size_t *length, const char **value)
+{
+    const char *equals = strrchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return false;
+    *length = (size_t)(equals - text);
+    *value = equals + 1;
+    return true;
+}

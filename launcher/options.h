@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of kern-rank: one table makes the parser and --help.
+#ifndef KERN_LAUNCHER_OPTIONS_H
+#define KERN_LAUNCHER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/diag.h"
+#include "device/device.h"
+#include "topo/groups.h"
+#include "topo/place.h"
+
+struct kern_list {
+    const char **items;
+    size_t count, capacity;
+};
+
+struct kern_options {
+    const char *manifest;
+    struct kern_list kernels;  // directories
+    struct kern_list weights;  // files and directories
+    struct kern_list programs; // empty: the default choice
+    struct kern_list vars;     // "NAME=N", in order
+    struct kern_list groups;   // "NAME=block", in order
+    const char *groups_file;
+    const char *input, *output, *check; // "{rank}" stands for the rank
+    const char *json;
+    uint64_t steps, warmup;
+    uint64_t seed;
+    bool seed_per_rank;
+    uint64_t capacity, seqs;
+    double atol, rtol;
+    double timeout; // seconds
+    enum kern_device_choice device;
+    enum kern_bind bind;
+    bool share_devices;
+    bool help, version;
+};
+
+// Fills [options] from the command line; every mistake is in [diag] (KERN_EXIT_USAGE).
+bool kern_options_parse(int argc, char **argv, struct kern_options *options, struct kern_diag *diag);
+
+void kern_options_help(FILE *file);
+void kern_options_free(struct kern_options *options);
+
+// "NAME=VALUE" apart: true with the length of NAME in *[length] and VALUE in *[value].
+bool kern_option_pair(const char *text, size_t *length, const char **value);
+
+#endif

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static void fill_groups(struct kern_report *report)
+{
+    const struct kern_run *run = report->run;
+    size_t count = run->groups.count;
+    for (int r = 0; r < run->world.size; r++)
+        for (size_t g = 0; g < count; g++) {
+            report->group_index[(size_t)r * count + g] = (uint32_t)run->groups.places[g].index_of[r];
+            report->group_number[(size_t)r * count + g] = (uint32_t)run->groups.places[g].number_of[r];
+        }
+}
+
+// A mean of per-rank means would hide stragglers: each step is as slow as its slowest rank.
+static void sum_up_program(const struct kern_run *run, const struct kern_driven *driven,
+                           const uint64_t *all, struct kern_program_figures *figures)
+{
+    size_t steps = run->options.steps;
+    uint64_t *times = kern_calloc(steps, sizeof *times);
+    for (int r = 0; r < run->world.size; r++) {
+        memcpy(times, all + (size_t)r * steps, steps * sizeof *times);
+        double median = kern_stats_of(times, steps).median;
+        if (r == 0 || median > figures->slowest_median) {
+            figures->slowest = r;
+            figures->slowest_median = median;
+        }
+        if (r == 0 || median < figures->fastest_median) {
+            figures->fastest = r;
+            figures->fastest_median = median;
+        }
+    }
+    for (size_t s = 0; s < steps; s++) {
+        times[s] = 0;
+        for (int r = 0; r < run->world.size; r++)
+            if (all[(size_t)r * steps + s] > times[s])
+                times[s] = all[(size_t)r * steps + s];
+    }
+    figures->path = kern_stats_of(times, steps);
+    figures->name = run->manifest->programs[driven->program].name;
+    figures->vars = driven->vars;
+    figures->bytes = driven->facts.bytes;
+    figures->launches = driven->facts.launches;
+    free(times);
+}
+
+static void gather_programs(const struct kern_run *run, struct kern_report *report)
+{
+    size_t steps = run->options.steps;
+    bool root = run->world.rank == 0;
+    uint64_t *all = root ? kern_calloc((size_t)run->world.size * steps, sizeof *all) : NULL;
+    for (size_t i = 0; i < run->n_driven; i++) {
+        MPI_Gather(run->driven[i].times, (int)steps, MPI_UINT64_T, all, (int)steps, MPI_UINT64_T, 0,
+                   run->world.comm);
+        if (root)
+            sum_up_program(run, &run->driven[i], all, &report->programs[i]);
+    }
+    free(all);
+}
+
+static void gather_ranks(const struct kern_run *run, struct kern_report *report)
+{
+    struct kern_rank_figures mine = {.check = run->check};
+    kern_fabric_facts(run->fabric, &mine.fabric);
+    kern_rank_memory(run->rank, &mine.memory);
+    mine.start_seconds = (double)(run->first_step - run->started) / 1e9;
+    MPI_Gather(&mine, sizeof mine, MPI_BYTE, report->ranks, sizeof mine, MPI_BYTE, 0,
+               run->world.comm);
+    for (int r = 0; run->world.rank == 0 && r < run->world.size; r++) {
+        const struct kern_check *check = &report->ranks[r].check;
+        if (check->verdict > report->check.verdict)
+            report->check.verdict = check->verdict;
+        report->check.outputs += check->outputs;
+        report->check.elements += check->elements;
+        if (check->max_error > report->check.max_error)
+            report->check.max_error = check->max_error;
+    }
+}
+
+void kern_run_report(struct kern_run *run)
+{
+    struct kern_report report = {.run = run};
+    size_t world = (size_t)run->world.size;
+    report.ranks = kern_calloc(world, sizeof *report.ranks);
+    report.group_index = kern_calloc(world * run->groups.count, sizeof *report.group_index);
+    report.group_number = kern_calloc(world * run->groups.count, sizeof *report.group_number);
+    report.programs = kern_calloc(run->n_driven, sizeof *report.programs);
+    fill_groups(&report);
+    gather_programs(run, &report);
+    gather_ranks(run, &report);
+    if (run->world.rank == 0) {
+        kern_report_print(&report, stdout);
+        if (run->options.json)
+            kern_report_write(&report, run->options.json, &run->diag);
+    }
+    free(report.programs);
+    free(report.group_number);
+    free(report.group_index);
+    free(report.ranks);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The figures of a run, gathered on rank 0.
+#ifndef KERN_LAUNCHER_REPORT_H
+#define KERN_LAUNCHER_REPORT_H
+
+#include "launcher/run.h"
+#include "launcher/stats.h"
+
+// What rank 0 gathers from each rank.
+struct kern_rank_figures {
+    struct kern_fabric_facts fabric;
+    struct kern_rank_memory memory;
+    struct kern_check check;
+    double start_seconds; // from main to the first step
+};
+
+// One driven program over all ranks.
+struct kern_program_figures {
+    const char *name;
+    const uint64_t *vars;
+    uint64_t bytes;         // declared operands of one rank and step
+    size_t launches;
+    struct kern_stats path; // nanoseconds: the slowest rank of each step, over the steps
+    int slowest;            // the rank with the largest median, and that median
+    int fastest;
+    double slowest_median, fastest_median;
+};
+
+struct kern_report {
+    const struct kern_run *run;
+    struct kern_rank_figures *ranks;       // by rank
+    uint32_t *group_index;                 // [rank][group]
+    uint32_t *group_number;                // [rank][group]
+    struct kern_program_figures *programs; // n_driven
+    struct kern_check check;               // of all ranks
+};
+
+// launcher/report_text.c
+void kern_report_print(const struct kern_report *report, FILE *file);
+// launcher/report_json.c
+bool kern_report_write(const struct kern_report *report, const char *path, struct kern_diag *diag);
+
+#endif

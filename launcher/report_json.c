@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report for machines: every figure, in base units (bytes, nanoseconds, seconds).
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "launcher/report.h"
+
+// Of the environment only what explains a run; the rest may hold secrets.
+static const char *const variables[] = {
+    "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "KERN_EMU_DEVICES", "KERN_EMU_MEMORY",
+    "KERN_EMU_FABRIC",      "KERN_EMU_FAIL",       "NCCL_PROTO",       "NCCL_RUNTIME_CONNECT",
+    "SLURM_JOB_ID",         "SLURM_JOB_NODELIST",  "SLURM_NNODES",     "SLURM_RESTART_COUNT",
+};
+
+static void add_text(struct json_object *object, const char *key, const char *text)
+{
+    json_object_object_add(object, key, json_object_new_string(text));
+}
+
+static void add_count(struct json_object *object, const char *key, uint64_t count)
+{
+    json_object_object_add(object, key, json_object_new_uint64(count));
+}
+
+static void add_real(struct json_object *object, const char *key, double real)
+{
+    json_object_object_add(object, key, json_object_new_double(real));
+}
+
+static struct json_object *make_rank(const struct kern_report *report, int r)
+{
+    const struct kern_run *run = report->run;
+    const struct kern_rank_figures *figures = &report->ranks[r];
+    const struct kern_place *place = &run->places[r];
+    struct json_object *rank = json_object_new_object();
+    add_count(rank, "rank", (uint64_t)r);
+    add_text(rank, "host", run->world.members[r].host);
+    add_count(rank, "node", (uint64_t)run->world.members[r].node);
+    add_count(rank, "local_rank", (uint64_t)run->world.members[r].local_rank);
+    add_count(rank, "device", (uint64_t)place->ordinal);
+    add_text(rank, "device_name", place->name);
+    add_text(rank, "bus_id", place->bus_id);
+    json_object_object_add(rank, "numa", place->numa < 0 ? NULL : json_object_new_int(place->numa));
+    add_text(rank, "cpus", place->cpus);
+    add_text(rank, "bound", place->bound);
+    struct json_object *groups = json_object_new_object();
+    for (size_t g = 0; g < run->groups.count; g++) {
+        struct json_object *at = json_object_new_object();
+        size_t cell = (size_t)r * run->groups.count + g;
+        add_count(at, "number", report->group_number[cell]);
+        add_count(at, "index", report->group_index[cell]);
+        json_object_object_add(groups, run->groups.places[g].name, at);
+    }
+    json_object_object_add(rank, "groups", groups);
+    struct json_object *memory = json_object_new_object();
+    add_count(memory, "weights", figures->memory.weights);
+    add_count(memory, "workspace", figures->memory.workspace);
+    add_count(memory, "carry", figures->memory.carry);
+    add_count(memory, "io", figures->memory.io);
+    add_count(memory, "peer", figures->memory.peer);
+    add_count(memory, "scratch", figures->memory.scratch);
+    add_count(memory, "states", figures->memory.states);
+    add_count(memory, "exported", figures->memory.exported);
+    json_object_object_add(rank, "memory_bytes", memory);
+    struct json_object *fabric = json_object_new_object();
+    add_count(fabric, "collectives", figures->fabric.collectives);
+    add_count(fabric, "handles", figures->fabric.handles);
+    add_count(fabric, "mappings", figures->fabric.mappings);
+    add_count(fabric, "mapped_bytes", figures->fabric.mapped);
+    json_object_object_add(rank, "fabric", fabric);
+    add_real(rank, "start_seconds", figures->start_seconds);
+    return rank;
+}
+
+static struct json_object *make_program(const struct kern_report *report, size_t i)
+{
+    const struct kern_run *run = report->run;
+    const struct kern_program_figures *figures = &report->programs[i];
+    struct json_object *program = json_object_new_object();
+    add_text(program, "name", figures->name);
+    struct json_object *vars = json_object_new_object();
+    for (uint32_t v = 0; v < run->manifest->n_vars; v++)
+        if (run->driven[i].facts.reads_var[v])
+            add_count(vars, run->manifest->vars[v].name, figures->vars[v]);
+    json_object_object_add(program, "vars", vars);
+    add_count(program, "steps", run->options.steps);
+    add_count(program, "warmup", run->options.warmup);
+    add_count(program, "launches", figures->launches);
+    add_count(program, "bytes", figures->bytes);
+    struct json_object *path = json_object_new_object();
+    add_real(path, "min", figures->path.min);
+    add_real(path, "median", figures->path.median);
+    add_real(path, "p99", figures->path.p99);
+    add_real(path, "max", figures->path.max);
+    add_real(path, "mean", figures->path.mean);
+    json_object_object_add(program, "step_ns", path);
+    add_count(program, "slowest_rank", (uint64_t)figures->slowest);
+    add_real(program, "slowest_rank_median_ns", figures->slowest_median);
+    add_count(program, "fastest_rank", (uint64_t)figures->fastest);
+    add_real(program, "fastest_rank_median_ns", figures->fastest_median);
+    return program;
+}
+
+static struct json_object *make_check(const struct kern_check *check)
+{
+    static const char *const verdicts[] = {"unchecked", "ok", "wrong"};
+    struct json_object *object = json_object_new_object();
+    add_text(object, "verdict", verdicts[check->verdict]);
+    add_count(object, "outputs", check->outputs);
+    add_count(object, "elements", check->elements);
+    add_real(object, "max_error", check->max_error);
+    return object;
+}
+
+static struct json_object *make_report(const struct kern_report *report)
+{
+    const struct kern_run *run = report->run;
+    struct json_object *root = json_object_new_object();
+    char hex[KERN_SHA256_HEX + 1];
+    kern_sha256_to_hex(run->manifest->digest, hex);
+    add_count(root, "report_version", 1);
+    add_text(root, "kern_rank", KERN_VERSION);
+    add_text(root, "manifest", run->options.manifest);
+    add_text(root, "manifest_sha256", hex);
+    add_text(root, "model", run->manifest->model);
+    add_text(root, "device", run->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu");
+    add_text(root, "device_why", run->device->why);
+    add_text(root, "device_library", run->device->library);
+    add_count(root, "driver_version", (uint64_t)run->device->driver_version);
+    add_text(root, "handle_kind", kern_handle_kind_name(run->road.kind));
+    add_text(root, "handle_kind_why", run->road.why);
+    add_count(root, "nodes", (uint64_t)run->world.n_nodes);
+    struct json_object *environment = json_object_new_object();
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]))
+            add_text(environment, variables[i], getenv(variables[i]));
+    json_object_object_add(root, "environment", environment);
+    struct json_object *ranks = json_object_new_array(), *programs = json_object_new_array();
+    for (int r = 0; r < run->world.size; r++)
+        json_object_array_add(ranks, make_rank(report, r));
+    for (size_t i = 0; i < run->n_driven; i++)
+        json_object_array_add(programs, make_program(report, i));
+    json_object_object_add(root, "ranks", ranks);
+    json_object_object_add(root, "programs", programs);
+    json_object_object_add(root, "check", make_check(&report->check));
+    return root;
+}
+
+// An earlier report is kept beside the new one, as FILE~.
+static void keep_earlier(const char *path)
+{
+    struct kern_arena arena = {0};
+    const char *kept = kern_arena_print(&arena, "%s~", path);
+    if (access(path, F_OK) == 0 && rename(path, kept) == 0)
+        fprintf(stderr, "kern-rank: the earlier %s is now %s\n", path, kept);
+    kern_arena_free(&arena);
+}
+
+bool kern_report_write(const struct kern_report *report, const char *path, struct kern_diag *diag)
+{
+    struct json_object *root = make_report(report);
+    size_t length = 0;
+    const char *text = json_object_to_json_string_length(
+        root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE,
+        &length);
+    keep_earlier(path);
+    bool good = kern_file_write(path, text, length, diag);
+    json_object_put(root);
+    return good;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report as people read it: aligned columns in the manner of nccl-tests.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "launcher/report.h"
+
+// A table whose columns are as wide as their widest cell. Cells are borrowed.
+struct table {
+    const char **cells;
+    size_t columns, used, capacity;
+};
+
+static void add_cell(struct table *table, const char *text)
+{
+    kern_reserve(&table->cells, &table->capacity, table->used + 1, sizeof *table->cells);
+    table->cells[table->used++] = text;
+}
+
+// Bytes are not columns where a text is not ASCII; every continuation byte is one too many.
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+    for (; *text; text++)
+        width += (*text & 0xc0) != 0x80;
+    return width;
+}
+
+// Prints the table; columns whose letter in [sides] is 'r' are right-aligned. The first row is the
+// heading.
+static void print_table(const struct table *table, const char *sides, FILE *file)
+{
+    size_t rows = table->used / table->columns;
+    size_t *widths = kern_calloc(table->columns, sizeof *widths);
+    for (size_t i = 0; i < table->used; i++)
+        if (width_of(table->cells[i]) > widths[i % table->columns])
+            widths[i % table->columns] = width_of(table->cells[i]);
+    for (size_t r = 0; r < rows; r++) {
+        fputs(r ? " " : "#", file);
+        for (size_t c = 0; c < table->columns; c++) {
+            const char *text = table->cells[r * table->columns + c];
+            int pad = (int)(widths[c] - width_of(text));
+            bool last = c + 1 == table->columns;
+            if (sides[c] == 'r')
+                fprintf(file, "  %*s%s", pad, "", text);
+            else
+                fprintf(file, "  %s%*s", text, last ? 0 : pad, "");
+        }
+        fputc('\n', file);
+    }
+    free(widths);
+}
+
+static void print_head(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    char hex[KERN_SHA256_HEX + 1];
+    kern_sha256_to_hex(run->manifest->digest, hex);
+    fprintf(file, "# kern-rank %s  model %s  %s (sha256 %.12s)\n", KERN_VERSION, run->manifest->model,
+            run->options.manifest, hex);
+    fprintf(file, "# %d rank%s on %d node%s  device %s: %s\n", run->world.size,
+            run->world.size == 1 ? "" : "s", run->world.n_nodes, run->world.n_nodes == 1 ? "" : "s",
+            run->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu", run->device->why);
+    fprintf(file, "# shared memory: %s\n#\n", run->road.why);
+}
+
+static void print_ranks(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    struct kern_arena arena = {0};
+    size_t groups = run->groups.count;
+    static const char *const heads[] = {"rank", "host", "local", "device", "numa", "cpus"};
+    struct table table = {.columns = sizeof heads / sizeof *heads + groups + 1};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        add_cell(&table, heads[i]);
+    for (size_t g = 0; g < groups; g++)
+        add_cell(&table, run->groups.places[g].name);
+    add_cell(&table, "bound");
+    for (int r = 0; r < run->world.size; r++) {
+        const struct kern_place *place = &run->places[r];
+        add_cell(&table, kern_arena_print(&arena, "%d", r));
+        add_cell(&table, run->world.members[r].host);
+        add_cell(&table, kern_arena_print(&arena, "%d", run->world.members[r].local_rank));
+        add_cell(&table, kern_arena_print(&arena, "%d %s", place->ordinal, place->bus_id));
+        add_cell(&table, place->numa < 0 ? "-" : kern_arena_print(&arena, "%d", place->numa));
+        add_cell(&table, place->cpus);
+        for (size_t g = 0; g < groups; g++)
+            add_cell(&table, kern_arena_print(&arena, "%u.%u",
+                                              report->group_number[(size_t)r * groups + g],
+                                              report->group_index[(size_t)r * groups + g]));
+        add_cell(&table, place->bound);
+    }
+    char *sides = kern_calloc(table.columns + 1, 1);
+    memset(sides, 'l', table.columns);
+    sides[0] = 'r';
+    print_table(&table, sides, file);
+    free(sides);
+    free(table.cells);
+    kern_arena_free(&arena);
+    if (groups)
+        fputs("#  groups: NUMBER.INDEX, which group of that name and the rank's index in it\n", file);
+}
+
+// "tokens=64 seqs=1", the vars that the program reads; "-" for none.
+static const char *vars_text(const struct kern_report *report, size_t program,
+                             struct kern_arena *arena)
+{
+    const struct kern_manifest *manifest = report->run->manifest;
+    const char *text = NULL;
+    for (uint32_t v = 0; v < manifest->n_vars; v++)
+        if (report->run->driven[program].facts.reads_var[v])
+            text = kern_arena_print(arena, "%s%s%s=%llu", text ? text : "", text ? " " : "",
+                                    manifest->vars[v].name,
+                                    (unsigned long long)report->programs[program].vars[v]);
+    return text ? text : "-";
+}
+
+static void print_programs(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    struct kern_arena arena = {0};
+    static const char *const heads[] = {"program", "vars", "steps", "launches", "bytes", "min", "median",
+                                        "p99", "max", "GB/s", "slowest rank", "fastest rank"};
+    struct table table = {.columns = sizeof heads / sizeof *heads};
+    for (size_t i = 0; i < table.columns; i++)
+        add_cell(&table, heads[i]);
+    for (size_t i = 0; i < run->n_driven; i++) {
+        const struct kern_program_figures *figures = &report->programs[i];
+        const double times[] = {figures->path.min, figures->path.median, figures->path.p99,
+                                figures->path.max};
+        add_cell(&table, figures->name);
+        add_cell(&table, vars_text(report, i, &arena));
+        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)run->options.steps));
+        add_cell(&table, kern_arena_print(&arena, "%zu", figures->launches));
+        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)figures->bytes));
+        for (size_t t = 0; t < sizeof times / sizeof *times; t++)
+            add_cell(&table, kern_arena_print(&arena, "%.1f", times[t] / 1e3));
+        add_cell(&table, figures->path.median > 0 && figures->bytes >= 4096
+                             ? kern_arena_print(&arena, "%.2f",
+                                                (double)figures->bytes / figures->path.median)
+                             : "-");
+        add_cell(&table, kern_arena_print(&arena, "%d (%.1f)", figures->slowest,
+                                          figures->slowest_median / 1e3));
+        add_cell(&table, kern_arena_print(&arena, "%d (%.1f)", figures->fastest,
+                                          figures->fastest_median / 1e3));
+    }
+    fputs("#\n", file);
+    print_table(&table, "llrrrrrrrrrr", file);
+    fprintf(file,
+            "#  times in µs on the device, after %llu warm-up steps; a step is as slow as its slowest "
+            "rank\n"
+            "#  bytes: what the calls of one rank declare to read and to write, at these vars\n#\n",
+            (unsigned long long)run->options.warmup);
+    free(table.cells);
+    kern_arena_free(&arena);
+}
+
+static void print_tail(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    double start = 0;
+    for (int r = 0; r < run->world.size; r++)
+        if (report->ranks[r].start_seconds > start)
+            start = report->ranks[r].start_seconds;
+    const struct kern_fabric_facts *fabric = &report->ranks[0].fabric;
+    const struct kern_rank_memory *memory = &report->ranks[0].memory;
+    uint64_t total = memory->weights + memory->workspace + memory->carry + memory->io + memory->peer +
+                     memory->scratch + memory->states;
+    fprintf(file, "# rank 0: %.1f MiB on the device, %.1f MiB of it exported; %zu mappings of peers' "
+                  "memory in %zu exchange%s\n",
+            (double)total / 1048576, (double)memory->exported / 1048576, fabric->mappings,
+            fabric->collectives, fabric->collectives == 1 ? "" : "s");
+    fprintf(file, "# start: %.3f s from main to the first step\n", start);
+    static const char *const verdicts[] = {"check not asked for (-c FILE)", "check ok", "check WRONG"};
+    fputs(verdicts[report->check.verdict], file);
+    if (report->check.verdict != KERN_UNCHECKED)
+        fprintf(file, ": %llu output%s of %d rank%s, %llu elements, largest error %g",
+                (unsigned long long)report->check.outputs, report->check.outputs == 1 ? "" : "s",
+                run->world.size, run->world.size == 1 ? "" : "s",
+                (unsigned long long)report->check.elements, report->check.max_error);
+    fputc('\n', file);
+}
+
+void kern_report_print(const struct kern_report *report, FILE *file)
+{
+    print_head(report, file);
+    print_ranks(report, file);
+    print_programs(report, file);
+    print_tail(report, file);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run of the program on one rank, from the command line to the report. Phases fill it in turn;
+// each is one function, and an agreement of all ranks stands between two.
+#ifndef KERN_LAUNCHER_RUN_H
+#define KERN_LAUNCHER_RUN_H
+
+#include "fabric/fabric.h"
+#include "launcher/options.h"
+#include "rank/rank.h"
+
+// The bytes of one input or inout buffer.
+struct kern_staged {
+    uint32_t buffer;
+    void *bytes;
+    size_t length;
+};
+
+// One program that is driven, and what came of it.
+struct kern_driven {
+    uint32_t program;
+    uint64_t *vars;  // dense, what it is run with
+    uint64_t *times; // nanoseconds on the device, per measured step
+    struct kern_staged *inputs;
+    size_t n_inputs;
+    struct kern_program_facts facts;
+};
+
+// What an output held after the last step, at the vars of the program that wrote it.
+struct kern_result {
+    uint32_t buffer;
+    uint64_t *shape;
+    void *bytes;
+    size_t length;
+};
+
+enum kern_verdict { KERN_UNCHECKED, KERN_CHECK_OK, KERN_CHECK_WRONG };
+
+struct kern_check {
+    enum kern_verdict verdict;
+    uint64_t outputs;  // compared
+    uint64_t elements; // compared
+    double max_error;  // of floats, absolute
+};
+
+struct kern_run {
+    struct kern_options options;
+    struct kern_world world;
+    struct kern_device *device;
+    struct kern_manifest *manifest;
+    struct kern_groups groups;
+    struct kern_place *places; // by rank
+    struct kern_road road;
+    struct kern_rank *rank;
+    struct kern_fabric *fabric;
+
+    struct kern_driven *driven;
+    size_t n_driven;
+    struct kern_result *results; // per output that was written
+    size_t n_results;
+    struct kern_check check;
+    bool in_flight; // kernels may still run when the run ends early
+    uint64_t started; // base/clock.h, at the start of main
+    uint64_t first_step;
+    struct kern_diag diag;
+};
+
+// launcher/load.c: phases 2 to 5.
+void kern_run_manifest(struct kern_run *run);
+void kern_run_topology(struct kern_run *run);
+void kern_run_load(struct kern_run *run);
+void kern_run_share(struct kern_run *run);
+void kern_run_peers(struct kern_run *run);
+
+// launcher/plan.c: what to drive with which vars; all ranks agree on it.
+void kern_run_plan(struct kern_run *run);
+
+// launcher/inputs.c: the bytes of every input that a driven program reads, from --input or made up.
+void kern_run_inputs(struct kern_run *run);
+
+// launcher/drive.c: phases 6 and 7.
+void kern_run_once(struct kern_run *run);
+void kern_run_drive(struct kern_run *run);
+
+// launcher/check.c: --output and --check.
+void kern_run_check(struct kern_run *run);
+
+// launcher/report.c: gathers figures on rank 0, which prints them and writes --json.
+void kern_run_report(struct kern_run *run);
+
+// [pattern] with every "{rank}" replaced, in [arena].
+const char *kern_run_path(const struct kern_run *run, const char *pattern, struct kern_arena *arena);
+
+// The extents of buffer [buffer] at [vars]; [shape] has buffer->rank of them.
+void kern_run_shape(const struct kern_buffer *buffer, const uint64_t *vars, uint64_t *shape);
+
+#endif
