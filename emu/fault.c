@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Faults on demand, for tests of what a program does when the device fails:
+//
+//     KERN_EMU_FAIL=cuMemCreate:3                          the third call fails
+//     KERN_EMU_FAIL=cuMemCreate:3:CUDA_ERROR_NOT_PERMITTED with this error, by name or number
+//     KERN_EMU_FAIL=cuMemCreate:*                          every call fails
+//     KERN_EMU_FAIL=cuMemCreate:3@2                        only in the process of rank 2
+//     KERN_EMU_DELAY=cuLaunchKernelEx:500us                every call first waits
+//
+// Both take a list with commas between. A function may have its plain or its exported name. The
+// default error is CUDA_ERROR_UNKNOWN. Calls are counted per process, over all threads, and only
+// those that nothing else refuses at their entry.
+#include "emu/internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_FAULTS = 64 };
+
+static const char FAIL_SYNTAX[] = "FUNCTION:COUNT[:ERROR][@RANK], COUNT a number from 1 or *";
+static const char DELAY_SYNTAX[] = "FUNCTION:TIME[@RANK], TIME as in 500us, 20ms or 1s";
+
+struct fault {
+    const char *function;
+    uint64_t nth; // which call fails; 0: every one
+    CUresult error;
+    struct timespec delay; // a delay, not a failure, if it is not zero
+    atomic_ullong calls;
+};
+
+static struct fault faults[MAX_FAULTS];
+static size_t n_faults;
+
+// The plain name of a driver function, given that or the exported one. Functions of the other
+// libraries that emu stands for are taken as they are.
+static const char *plain_name(const char *given)
+{
+#define NAME_ROW(name, symbol, params) {#name, symbol},
+    static const struct {
+        const char *name;
+        const char *symbol;
+    } functions[] = {KERN_CUDA_FUNCTIONS(NAME_ROW)};
+#undef NAME_ROW
+
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        if (strcmp(given, functions[i].name) == 0 || strcmp(given, functions[i].symbol) == 0) {
+            return functions[i].name;
+        }
+    }
+    bool other = strncmp(given, "cublas", 6) == 0 || strncmp(given, "nccl", 4) == 0;
+    return other ? strdup(given) : NULL;
+}
+
+// This process's rank as its launcher tells it, or -1.
+static long own_rank(void)
+{
+    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *text = getenv(variables[i]);
+        if (text != NULL && isdigit((unsigned char)text[0])) {
+            return strtol(text, NULL, 10);
+        }
+    }
+    return -1;
+}
+
+// Cuts "@RANK" off the end of [item]. False if it is malformed.
+static bool cut_rank(char *item, bool *applies)
+{
+    char *at = strrchr(item, '@');
+    *applies = true;
+    if (at == NULL) {
+        return true;
+    }
+    *at = '\0';
+    char *end;
+    long rank = strtol(at + 1, &end, 10);
+    *applies = rank == own_rank();
+    return isdigit((unsigned char)at[1]) && *end == '\0';
+}
+
+static bool parse_count(const char *text, uint64_t *nth)
+{
+    if (text != NULL && strcmp(text, "*") == 0) {
+        *nth = 0;
+        return true;
+    }
+    if (text == NULL || !isdigit((unsigned char)text[0])) {
+        return false;
+    }
+    errno = 0;
+    char *end;
+    *nth = strtoull(text, &end, 10);
+    return errno == 0 && *end == '\0' && *nth > 0;
+}
+
+static bool parse_time(const char *text, struct timespec *delay)
+{
+    static const struct {
+        const char *unit;
+        uint64_t ns;
+    } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+
+    if (text == NULL || !isdigit((unsigned char)text[0])) {
+        return false;
+    }
+    errno = 0;
+    char *end;
+    uint64_t ns = strtoull(text, &end, 10);
+    for (size_t i = 0; errno == 0 && i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(end, units[i].unit) == 0) {
+            if (__builtin_mul_overflow(ns, units[i].ns, &ns)) {
+                return false;
+            }
+            delay->tv_sec = (time_t)(ns / 1000000000);
+            delay->tv_nsec = (long)(ns % 1000000000);
+            return true;
+        }
+    }
+    return false;
+}
+
+// One item of a list. [fault] is filled; [applies] says whether it is meant for this process.
+static bool parse_item(char *item, bool is_delay, struct fault *fault, bool *applies)
+{
+    if (!cut_rank(item, applies)) {
+        return false;
+    }
+    char *rest = item;
+    const char *function = strsep(&rest, ":");
+    const char *what = strsep(&rest, ":");
+    fault->function = plain_name(function);
+    fault->error = is_delay ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+    if (fault->function == NULL) {
+        return false;
+    }
+    if (is_delay) {
+        return parse_time(what, &fault->delay) && rest == NULL;
+    }
+    return parse_count(what, &fault->nth) && (rest == NULL || emu_error_parse(rest, &fault->error));
+}
+
+static bool read_list(const char *variable, bool is_delay, const char *syntax)
+{
+    const char *value = getenv(variable);
+    if (value == NULL || value[0] == '\0') {
+        return true;
+    }
+    char *list = strdup(value);
+    bool ok = list != NULL;
+    char *rest = list;
+    for (char *item; ok && (item = strsep(&rest, ",")) != NULL;) {
+        struct fault *fault = &faults[n_faults];
+        bool applies;
+        if (n_faults == MAX_FAULTS) {
+            ok = false;
+            break;
+        }
+        memset(fault, 0, sizeof *fault);
+        ok = parse_item(item, is_delay, fault, &applies);
+        n_faults += ok && applies;
+    }
+    free(list);
+    return ok || emu_config_refuse(variable, value, syntax);
+}
+
+bool emu_fault_read(void)
+{
+    n_faults = 0;
+    return read_list("KERN_EMU_FAIL", false, FAIL_SYNTAX) &&
+           read_list("KERN_EMU_DELAY", true, DELAY_SYNTAX);
+}
+
+CUresult emu_fault_next(const char *function)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < n_faults; i++) {
+        struct fault *fault = &faults[i];
+        if (strcmp(fault->function, function) != 0) {
+            continue;
+        }
+        uint64_t call = atomic_fetch_add(&fault->calls, 1) + 1;
+        if (fault->error == CUDA_SUCCESS) {
+            nanosleep(&fault->delay, NULL);
+        } else if (fault->nth == 0 || fault->nth == call) {
+            result = fault->error;
+        }
+    }
+    return result;
+}

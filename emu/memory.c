@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plain device memory. Each allocation is a mapping of its own that ends, up to the alignment, at
+// an inaccessible page, so that a kernel which runs over its end faults.
+#include "emu/space.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// Memory of cuMemAlloc is not cleared, and on a GPU it seldom is zero. Small allocations get this
+// pattern, so that a program that relies on zeros shows it; of large ones, touching every page
+// would cost more than everything else that emu does.
+enum { STALE_BYTE = 0xA5, STALE_LIMIT = 1 << 20 };
+
+// Maps [bytes], a multiple of the alignment, and the guard page behind them. On failure sets errno.
+static bool map_area(struct emu_space *space, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t usable;
+    size_t area_bytes;
+    if (__builtin_add_overflow(bytes, page - 1, &usable) ||
+        __builtin_add_overflow(usable & ~(page - 1), page, &area_bytes)) {
+        errno = ENOMEM;
+        return false;
+    }
+    usable &= ~(page - 1);
+    char *area = mmap(NULL, area_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (area == MAP_FAILED) {
+        return false;
+    }
+    space->area = area;
+    space->area_bytes = area_bytes;
+    space->range.begin = (uintptr_t)(area + (usable - bytes));
+    return mprotect(area + usable, page, PROT_NONE) == 0;
+}
+
+static CUresult allocate(CUdeviceptr *address, size_t bytes)
+{
+    struct emu_context *context = emu_context_current();
+    size_t rounded;
+    if (__builtin_add_overflow(bytes, EMU_ALIGNMENT - 1, &rounded)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    rounded &= ~(EMU_ALIGNMENT - 1);
+    // The range is what the caller asked for: a copy that runs into the rounding is an error too.
+    if (!emu_charge(context->device, bytes)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    struct emu_space *space =
+        emu_space_new(EMU_SPACE_ALLOCATION, context->device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (space == NULL) {
+        emu_refund(context->device, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    space->context = context;
+    space->range.bytes = bytes;
+    CUresult result = map_area(space, rounded) ? CUDA_SUCCESS : emu_os_error(errno);
+    if (result == CUDA_SUCCESS) {
+        if (bytes <= STALE_LIMIT) {
+            memset((void *)space->range.begin, STALE_BYTE, bytes);
+        }
+        *address = (CUdeviceptr)space->range.begin;
+        emu_lock();
+        result = emu_space_insert(space) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        emu_unlock();
+    }
+    if (result != CUDA_SUCCESS) {
+        emu_space_free(space);
+    }
+    return result;
+}
+
+CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes)
+{
+    EMU_ENTER(EMU_NEEDS_CONTEXT | EMU_UNSAFE_IN_CAPTURE);
+    if (address == NULL || bytes == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUdeviceptr made;
+    CUresult result = allocate(&made, bytes);
+    if (result == CUDA_SUCCESS) {
+        *address = made;
+    }
+    return result;
+}
+
+CUresult cuMemFree(CUdeviceptr address)
+{
+    EMU_ENTER(EMU_NEEDS_CONTEXT | EMU_UNSAFE_IN_CAPTURE);
+    emu_wait_all();
+    emu_lock();
+    struct emu_space *space = emu_space_find((uintptr_t)address);
+    bool found = space != NULL && space->kind == EMU_SPACE_ALLOCATION &&
+                 space->range.begin == (uintptr_t)address;
+    if (found) {
+        emu_space_remove(space);
+    }
+    emu_unlock();
+    if (!found) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    emu_space_free(space);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    EMU_ENTER(EMU_NEEDS_CONTEXT);
+    if (free_bytes == NULL || total_bytes == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *total_bytes = emu_config()->memory;
+    *free_bytes = *total_bytes - emu_charged(emu_context_current()->device);
+    return CUDA_SUCCESS;
+}
