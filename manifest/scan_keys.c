@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manifest/scan_keys.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+// The largest number of keys that are compared one by one. Objects of the schema have fewer.
+enum { FEW = 16 };
+
+void kern_scan_keys_open(struct kern_scan_stack *stack, struct kern_scan_keys *keys)
+{
+    *keys = (struct kern_scan_keys){.first = stack->count};
+}
+
+static bool add_hashed(struct kern_scan_keys *keys, struct kern_scan_key key)
+{
+    const char *name = kern_arena_copy(&keys->copies, key.text, key.length);
+    return kern_names_add(&keys->names, name, 0) == KERN_NONE;
+}
+
+bool kern_scan_keys_add(struct kern_scan_stack *stack, struct kern_scan_keys *keys,
+                        struct kern_scan_key key)
+{
+    const struct kern_scan_key *known = stack->keys + keys->first;
+    if (keys->count == FEW && !keys->names.count)
+        for (size_t i = 0; i < FEW; i++)
+            add_hashed(keys, known[i]);
+    if (keys->names.count) {
+        if (!add_hashed(keys, key))
+            return false;
+    } else {
+        for (size_t i = 0; i < keys->count; i++)
+            if (known[i].length == key.length && memcmp(known[i].text, key.text, key.length) == 0)
+                return false;
+        kern_reserve(&stack->keys, &stack->capacity, stack->count + 1, sizeof *stack->keys);
+        stack->keys[stack->count++] = key;
+    }
+    keys->count++;
+    return true;
+}
+
+void kern_scan_keys_close(struct kern_scan_stack *stack, struct kern_scan_keys *keys)
+{
+    stack->count = keys->first;
+    kern_names_free(&keys->names);
+    kern_arena_free(&keys->copies);
+}

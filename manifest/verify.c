@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manifest/verify.h"
+
+#include <string.h>
+
+#include "manifest/suggest.h"
+
+// A search looks at every name there is; a manifest in which everything is misspelt gets no more.
+#define SUGGESTIONS_MAX 64
+
+static void (*const families[])(struct kern_verify *verify) = {
+    kern_resolve,     kern_rules_declaration, kern_rules_shape,  kern_rules_state,
+    kern_rules_bind,  kern_rules_buffer,      kern_rules_domain, kern_rules_launch,
+    kern_rules_extern, kern_rules_args,       kern_rules_pack,   kern_rules_tma,
+    kern_rules_program, kern_rules_call,      kern_rules_operand, kern_rules_reach,
+    kern_rules_flow,  kern_rules_unused,
+};
+
+const char *kern_verify_near(struct kern_verify *verify, const char *name, const void *items,
+                             size_t count, size_t stride)
+{
+    if (verify->suggestions == 0)
+        return "";
+    verify->suggestions--;
+    return kern_did_you_mean(&verify->arena, name, items, count, stride);
+}
+
+static const char *where_declared(struct kern_verify *verify, enum kern_space space)
+{
+    if (space == KERN_SPACE_GROUP && !verify->manifest->has_topology)
+        return "; the manifest has no topology";
+    return verify->named[space].count == 0 ? "; none is declared" : "";
+}
+
+bool kern_resolve_ref(struct kern_verify *verify, enum kern_space space, const struct kern_ref *ref,
+                      const char *rule, uint64_t order, const struct kern_place *place)
+{
+    struct kern_named *named = &verify->named[space];
+    struct kern_ref *resolved = kern_rewrite(ref);
+    resolved->index = ref->name ? kern_names_find(named->names, ref->name) : KERN_NONE;
+    if (!ref->name)
+        return true;
+    if (resolved->index != KERN_NONE) {
+        named->used[resolved->index] = true;
+        return true;
+    }
+    named->dangling = true;
+    return kern_place_fail(verify->diag, rule, order, place, "unknown %s \"%s\"%s%s", named->what,
+                           ref->name, where_declared(verify, space),
+                           kern_verify_near(verify, ref->name, named->items, named->count,
+                                            named->stride));
+}
+
+bool kern_corners_enter(struct kern_verify *verify, const struct kern_launch *launch)
+{
+    const struct kern_when *when = launch->when;
+    if (!when)
+        return true;
+    if (when->var.index == KERN_NONE)
+        return false;
+    uint64_t *low = &verify->low[when->var.index];
+    uint64_t *high = &verify->high[when->var.index];
+    uint64_t from = when->has_min && when->min > *low ? when->min : *low;
+    uint64_t to = when->has_max && when->max < *high ? when->max : *high;
+    if (from > to)
+        return false;
+    *low = from;
+    *high = to;
+    return true;
+}
+
+static uint64_t highest(const struct kern_var *var)
+{
+    return var->max ? var->max : 1;
+}
+
+void kern_corners_leave(struct kern_verify *verify, const struct kern_launch *launch)
+{
+    if (!launch->when)
+        return;
+    uint32_t var = launch->when->var.index;
+    verify->low[var] = 1;
+    verify->high[var] = highest(&verify->manifest->vars[var]);
+}
+
+static bool is_sound(const struct kern_expr *expr)
+{
+    if (expr->kind == KERN_EXPR_VAR && expr->var.index == KERN_NONE)
+        return false;
+    if ((expr->kind == KERN_EXPR_CEIL_DIV || expr->kind == KERN_EXPR_MUL) && expr->value == 0)
+        return false;
+    return (!expr->a || is_sound(expr->a)) && (!expr->b || is_sound(expr->b));
+}
+
+bool kern_expr_high_quiet(const struct kern_verify *verify, const struct kern_expr *expr,
+                          uint64_t *value)
+{
+    return is_sound(expr) && kern_expr_value(expr, verify->high, value);
+}
+
+bool kern_expr_high(struct kern_verify *verify, const struct kern_expr *expr, uint64_t order,
+                    const struct kern_place *place, uint64_t *value)
+{
+    if (kern_expr_high_quiet(verify, expr, value))
+        return true;
+    if (is_sound(expr))
+        kern_place_fail(verify->diag, "V-EXPR", order, place,
+                        "the expression exceeds 64 bits with the vars at their max");
+    return false;
+}
+
+uint64_t kern_expr_low(const struct kern_verify *verify, const struct kern_expr *expr)
+{
+    // Expressions do not fall when a var rises, so what has a value above has one here.
+    uint64_t value = 0;
+    kern_expr_value(expr, verify->low, &value);
+    return value;
+}
+
+void kern_each_launch(struct kern_verify *verify,
+                      void (*visit)(struct kern_verify *verify, const struct kern_launch_at *at))
+{
+    const struct kern_manifest *manifest = verify->manifest;
+    struct kern_place ops = kern_place_member(NULL, "ops");
+    for (uint32_t i = 0; i < manifest->n_ops; i++) {
+        const struct kern_op *op = &manifest->ops[i];
+        struct kern_place op_place = kern_place_member(&ops, op->name);
+        struct kern_place impl = kern_place_member(&op_place, "impl");
+        struct kern_place launches = kern_place_member(&impl, "launches");
+        for (size_t j = 0; j < op->n_launches; j++) {
+            struct kern_place place = kern_place_element(&launches, j);
+            struct kern_launch_at at = {op, &verify->op_facts[i], &op->launches[j], &place};
+            visit(verify, &at);
+        }
+    }
+}
+
+void kern_each_field(struct kern_verify *verify, const struct kern_launch_at *at,
+                     void (*visit)(struct kern_verify *verify, const struct kern_launch_at *at,
+                                   const struct kern_field *field, const struct kern_place *place))
+{
+    for (size_t i = 0; i < at->launch->n_args; i++) {
+        if (at->launch->args[i].kind != KERN_VALUE_PACK)
+            continue;
+        const struct kern_pack *pack = at->launch->args[i].pack;
+        struct kern_place arg = kern_place_numbered(at->place, "arg", i);
+        struct kern_place pack_place = kern_place_member(&arg, "pack");
+        for (size_t j = 0; j < pack->n_fields; j++) {
+            struct kern_place place = kern_place_numbered(&pack_place, "field", j);
+            visit(verify, at, &pack->fields[j], &place);
+        }
+    }
+}
+
+void kern_each_call(struct kern_verify *verify,
+                    void (*visit)(struct kern_verify *verify, const struct kern_call_at *at),
+                    void *data)
+{
+    const struct kern_manifest *manifest = verify->manifest;
+    struct kern_place programs = kern_place_member(NULL, "programs");
+    for (uint32_t i = 0; i < manifest->n_programs; i++) {
+        const struct kern_program *program = &manifest->programs[i];
+        struct kern_place program_place = kern_place_member(&programs, program->name);
+        struct kern_place calls = kern_place_member(&program_place, "calls");
+        for (size_t j = 0; j < program->n_calls; j++) {
+            const struct kern_call *call = &program->calls[j];
+            struct kern_place place = kern_place_element(&calls, j);
+            place.label = call->label;
+            bool known = call->op.index != KERN_NONE;
+            const struct kern_op *op = known ? &manifest->ops[call->op.index] : NULL;
+            struct kern_call_at at = {
+                .program = program,
+                .call = call,
+                .op = op,
+                .facts = known ? &verify->op_facts[call->op.index] : NULL,
+                .whole = known && call->n_args == op->n_params,
+                .place = &place,
+                .data = data,
+            };
+            visit(verify, &at);
+        }
+    }
+}
+
+static void prepare(struct kern_verify *verify)
+{
+    struct kern_manifest *m = verify->manifest;
+    const struct kern_named named[KERN_SPACES] = {
+        [KERN_SPACE_VAR] = {"var", &m->var_names, m->vars, m->n_vars, sizeof *m->vars},
+        [KERN_SPACE_GROUP] = {"group", &m->group_names, m->groups, m->n_groups, sizeof *m->groups},
+        [KERN_SPACE_STATE] = {"state", &m->state_names, m->states, m->n_states, sizeof *m->states},
+        [KERN_SPACE_BUFFER] = {"buffer", &m->buffer_names, m->buffers, m->n_buffers,
+                               sizeof *m->buffers},
+        [KERN_SPACE_MODULE] = {"module", &m->module_names, m->modules, m->n_modules,
+                               sizeof *m->modules},
+        [KERN_SPACE_OP] = {"op", &m->op_names, m->ops, m->n_ops, sizeof *m->ops},
+    };
+    memcpy(verify->named, named, sizeof named);
+    for (size_t i = 0; i < KERN_SPACES; i++)
+        verify->named[i].used =
+            kern_arena_array(&verify->arena, verify->named[i].count, sizeof(bool));
+
+    verify->low = kern_arena_array(&verify->arena, m->n_vars, sizeof *verify->low);
+    verify->high = kern_arena_array(&verify->arena, m->n_vars, sizeof *verify->high);
+    for (uint32_t i = 0; i < m->n_vars; i++) {
+        verify->low[i] = 1;
+        verify->high[i] = highest(&m->vars[i]);
+    }
+    verify->op_facts = kern_arena_array(&verify->arena, m->n_ops, sizeof *verify->op_facts);
+    for (uint32_t i = 0; i < m->n_ops; i++)
+        verify->op_facts[i].demands =
+            kern_arena_array(&verify->arena, m->ops[i].n_params, sizeof(struct kern_demand));
+    verify->suggestions = SUGGESTIONS_MAX;
+}
+
+bool kern_manifest_verify(struct kern_manifest *manifest, struct kern_diag *diag)
+{
+    struct kern_verify verify = {.manifest = manifest, .diag = diag};
+    size_t errors = diag->errors;
+    prepare(&verify);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        families[i](&verify);
+    kern_arena_free(&verify.arena);
+    kern_diag_sort(diag);
+    manifest->verified = diag->errors == errors;
+    return manifest->verified;
+}
