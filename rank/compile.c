@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the calls of a program to its flat launch list.
+#include "rank/internal.h"
+
+#include <string.h>
+
+static struct rank_value finished(uint64_t value)
+{
+    return (struct rank_value){.value = value};
+}
+
+static struct rank_value pointer(CUdeviceptr base, uint64_t bytes, uint64_t offset)
+{
+    return (struct rank_value){
+        .value = base + offset,
+        .bytes_left = offset < bytes ? bytes - offset : 0,
+    };
+}
+
+static struct rank_value of_var(struct rank_call_site *site, const struct kern_ref *var)
+{
+    struct kern_expr *expr = kern_arena_alloc(&site->rank->arena, sizeof(*expr));
+    *expr = (struct kern_expr){.kind = KERN_EXPR_VAR, .var = *var};
+    return (struct rank_value){.expr = expr};
+}
+
+static struct rank_value of_real(float real)
+{
+    uint32_t bits;
+    memcpy(&bits, &real, sizeof(bits));
+    return finished(bits);
+}
+
+struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_value *source)
+{
+    const struct kern_rank *rank = site->rank;
+    uint32_t index = source->ref.index;
+    switch (source->kind) {
+    case KERN_VALUE_BUFFER:
+        return pointer(rank->buffers[index].address, rank->manifest->buffers[index].bytes,
+                       source->offset);
+    case KERN_VALUE_STATE:
+        return pointer(rank->states[index].mapping.address, rank->states[index].bytes,
+                       source->offset);
+    case KERN_VALUE_PARAM:
+        return site->args[source->param];
+    case KERN_VALUE_SCRATCH:
+        return pointer(site->scratch[index], site->op->scratch[index].bytes, 0);
+    case KERN_VALUE_VAR:
+        return of_var(site, &source->ref);
+    case KERN_VALUE_EXPR:
+        return source->expr->kind == KERN_EXPR_CONST ? finished(source->expr->value)
+                                                     : (struct rank_value){.expr = source->expr};
+    case KERN_VALUE_I32:
+        return finished((uint32_t)source->integer);
+    case KERN_VALUE_I64:
+        return finished((uint64_t)source->integer);
+    case KERN_VALUE_U8:
+        return finished((uint8_t)source->integer);
+    case KERN_VALUE_F32:
+        return of_real(source->real);
+    case KERN_VALUE_RANK:
+        return finished(rank->group_index[index]);
+    case KERN_VALUE_PACK:
+    case KERN_VALUE_TENSORMAP:
+        break;
+    }
+    // A pack is an image and a tensormap 128 bytes of one: neither has a value of its own.
+    return finished(0);
+}
+
+void rank_value_place(struct rank_call_site *site, const struct rank_value *value, void *to,
+                      uint32_t width)
+{
+    if (value->expr == NULL) {
+        memcpy(to, &value->value, width);
+        return;
+    }
+    kern_expr_vars(value->expr, site->program->reads_var);
+    site->launch->stores[site->launch->n_stores++] =
+        (struct rank_store){.expr = value->expr, .to = to, .width = width};
+}
+
+static size_t most_stores(const struct kern_launch *launch)
+{
+    size_t count = launch->n_args;
+    for (size_t a = 0; a < launch->n_args; a++) {
+        if (launch->args[a].kind == KERN_VALUE_PACK) {
+            count += launch->args[a].pack->n_fields;
+        }
+    }
+    return count;
+}
+
+static bool compile_params(struct rank_call_site *site, const struct kern_launch *declared,
+                           struct kern_diag *diag)
+{
+    struct kern_arena *arena = &site->rank->arena;
+    struct rank_launch *launch = site->launch;
+    launch->stores = kern_arena_array(arena, most_stores(declared), sizeof(*launch->stores));
+    launch->params = kern_arena_array(arena, declared->n_args, sizeof(*launch->params));
+    uint64_t *values = kern_arena_array(arena, declared->n_args, sizeof(*values));
+    for (size_t a = 0; a < declared->n_args; a++) {
+        const struct kern_value *arg = &declared->args[a];
+        if (arg->kind == KERN_VALUE_PACK) {
+            launch->params[a] = rank_pack_image(site, arg->pack, diag);
+            if (launch->params[a] == NULL) {
+                return false;
+            }
+            continue;
+        }
+        // The driver takes the low bytes of each value, as many as the parameter has.
+        struct rank_value value = rank_value_of(site, arg);
+        rank_value_place(site, &value, &values[a], sizeof(values[a]));
+        launch->params[a] = &values[a];
+    }
+    return true;
+}
+
+static void compile_attributes(struct rank_launch *launch, const struct kern_launch *declared)
+{
+    for (int axis = 0; axis < 3; axis++) {
+        launch->cluster[axis] = declared->has_cluster ? declared->cluster[axis] : 1;
+    }
+    if (declared->has_cluster) {
+        CUlaunchAttribute *attribute = &launch->attributes[launch->n_attributes++];
+        attribute->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attribute->value.clusterDim.x = declared->cluster[0];
+        attribute->value.clusterDim.y = declared->cluster[1];
+        attribute->value.clusterDim.z = declared->cluster[2];
+    }
+    if (declared->pdl) {
+        CUlaunchAttribute *attribute = &launch->attributes[launch->n_attributes++];
+        attribute->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attribute->value.programmaticStreamSerializationAllowed = 1;
+    }
+}
+
+static bool compile_kernel(struct rank_call_site *site, const struct kern_launch *declared,
+                           uint32_t function, struct kern_diag *diag)
+{
+    struct rank_launch *launch = site->launch;
+    bool *reads_var = site->program->reads_var;
+    launch->kind = RANK_LAUNCH_KERNEL;
+    launch->function = site->rank->modules.functions[function].handle;
+    launch->shared_max = site->rank->modules.functions[function].dynamic_shared;
+    launch->shared = declared->shared_mem;
+    if (launch->shared != NULL) {
+        kern_expr_vars(launch->shared, reads_var);
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        launch->block[axis] = declared->block[axis];
+        launch->grid[axis] = declared->grid[axis];
+        kern_expr_vars(launch->grid[axis], reads_var);
+    }
+    compile_attributes(launch, declared);
+    return compile_params(site, declared, diag);
+}
+
+// The one place where launches other than kernels would be made.
+static bool compile_builtin(struct rank_call_site *site, const struct kern_launch *declared,
+                            struct kern_diag *diag)
+{
+    return kern_fail(diag, KERN_EXIT_ARTIFACT, site->launch->place,
+                     "this version runs kernels only: it has no built-in %s", declared->entry);
+}
+
+// "programs.step.calls[2] (l0.attn, op attn) launch 0 kern_attn".
+static const char *launch_place(struct kern_arena *arena, const struct rank_program *program,
+                                size_t call, size_t launch, const struct kern_op *op)
+{
+    const char *label = program->declared->calls[call].label;
+    const char *entry = op->launches[launch].entry;
+    return label == NULL ? kern_arena_print(arena, "%s.calls[%zu] (%s) launch %zu %s",
+                                            program->place, call, op->name, launch, entry)
+                         : kern_arena_print(arena, "%s.calls[%zu] (%s, op %s) launch %zu %s",
+                                            program->place, call, label, op->name, launch, entry);
+}
+
+static void note_operand(struct rank_program *program, const struct kern_value *arg,
+                         const struct kern_param *param)
+{
+    if (arg->kind == KERN_VALUE_BUFFER) {
+        program->touches_buffer[arg->ref.index] = true;
+        program->writes_buffer[arg->ref.index] |= param->direction != KERN_IN;
+    }
+}
+
+static bool compile_call(struct kern_rank *rank, struct rank_program *program, size_t index,
+                         struct kern_diag *diag)
+{
+    const struct kern_call *call = &program->declared->calls[index];
+    const struct kern_op *op = &rank->manifest->ops[call->op.index];
+    const uint32_t *functions = rank->modules.launch_functions[call->op.index];
+    struct rank_call_site site = {
+        .rank = rank,
+        .program = program,
+        .op = op,
+        .scratch = rank->scratch[call->op.index],
+    };
+    struct rank_value *args = kern_arena_array(&rank->arena, call->n_args, sizeof(*args));
+    for (size_t a = 0; a < call->n_args; a++) {
+        args[a] = rank_value_of(&site, &call->args[a]);
+        note_operand(program, &call->args[a], &op->params[a]);
+    }
+    site.args = args;
+    for (size_t l = 0; l < op->n_launches; l++) {
+        const struct kern_launch *declared = &op->launches[l];
+        site.launch = &program->launches[program->n_launches++];
+        site.launch->place = launch_place(&rank->arena, program, index, l, op);
+        site.launch->when = declared->when;
+        if (declared->when != NULL) {
+            program->reads_var[declared->when->var.index] = true;
+        }
+        if (declared->is_extern ? !compile_builtin(&site, declared, diag)
+                                : !compile_kernel(&site, declared, functions[l], diag)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void list_peers(struct kern_rank *rank, struct rank_program *program)
+{
+    uint32_t n_buffers = rank->manifest->n_buffers;
+    program->peers = kern_arena_array(&rank->arena, n_buffers, sizeof(*program->peers));
+    for (uint32_t b = 0; b < n_buffers; b++) {
+        if (program->touches_buffer[b] && rank->manifest->buffers[b].kind == KERN_PEER) {
+            program->peers[program->n_peers++] = b;
+        }
+    }
+}
+
+static bool compile_program(struct kern_rank *rank, const struct kern_program *declared,
+                            struct rank_program *program, struct kern_diag *diag)
+{
+    const struct kern_manifest *manifest = rank->manifest;
+    struct kern_arena *arena = &rank->arena;
+    size_t n_launches = 0;
+    for (size_t c = 0; c < declared->n_calls; c++) {
+        n_launches += manifest->ops[declared->calls[c].op.index].n_launches;
+    }
+    program->declared = declared;
+    program->place = kern_arena_print(arena, "programs.%s", declared->name);
+    program->launches = kern_arena_array(arena, n_launches, sizeof(*program->launches));
+    program->call_first =
+        kern_arena_array(arena, declared->n_calls + 1, sizeof(*program->call_first));
+    program->reads_var = kern_arena_array(arena, manifest->n_vars, sizeof(bool));
+    program->touches_buffer = kern_arena_array(arena, manifest->n_buffers, sizeof(bool));
+    program->writes_buffer = kern_arena_array(arena, manifest->n_buffers, sizeof(bool));
+    for (size_t c = 0; c < declared->n_calls; c++) {
+        program->call_first[c] = program->n_launches;
+        if (!compile_call(rank, program, c, diag)) {
+            return false;
+        }
+    }
+    program->call_first[declared->n_calls] = program->n_launches;
+    list_peers(rank, program);
+    return true;
+}
+
+bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag)
+{
+    const struct kern_manifest *manifest = rank->manifest;
+    if (!rank->modules.loaded || !rank->allocated) {
+        return kern_fail(diag, KERN_EXIT_USAGE, NULL,
+                         "programs are compiled after modules are loaded and memory is allocated");
+    }
+    if (!rank_enter(rank, diag)) {
+        return false;
+    }
+    struct rank_program *programs =
+        kern_arena_array(&rank->arena, manifest->n_programs, sizeof(*programs));
+    for (uint32_t p = 0; p < manifest->n_programs; p++) {
+        if (!compile_program(rank, &manifest->programs[p], &programs[p], diag)) {
+            return false;
+        }
+    }
+    rank->programs = programs;
+    return true;
+}

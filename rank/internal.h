@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the rank share. A rank is made in the order context, modules, memory, launch
+// lists, weights, and is undone in the reverse order; each of these is a struct here that is all
+// zero until it is made and again when it is undone, so undoing what was never made does nothing.
+#ifndef KERN_RANK_INTERNAL_H
+#define KERN_RANK_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "rank/domain.h"
+#include "rank/launch_list.h"
+#include "rank/rank.h"
+#include "rank/safetensors.h"
+
+// A function of a loaded module, shared by every launch that names it.
+struct rank_function {
+    CUfunction handle;
+    const char *place;       // of the first launch that names it
+    uint64_t dynamic_shared; // the most that any launch asks for
+    bool cluster_beyond_portable;
+};
+
+struct rank_modules {
+    CUmodule *handles; // every container that was loaded, in order of the modules
+    uint32_t *artifact; // of each handle: index of its artifact
+    size_t count, capacity, artifact_capacity;
+    uint32_t *artifact_of; // per manifest module
+    struct rank_function *functions;
+    size_t n_functions, functions_capacity;
+    bool loaded;                 // and every launch has its function
+    uint32_t **launch_functions; // per op, per launch: index in functions; KERN_NONE for built-ins
+};
+
+struct rank_buffer {
+    CUdeviceptr address;
+    struct kern_mapping mapping; // exported ones
+    void *host;                  // a host-placed weight, mapped at address
+    void *staging;               // page-locked, of the buffer's size: input, inout, output
+    CUevent staged;              // input, inout: the last copy out of staging is done
+    bool filled;                 // peers: their addresses are there
+};
+
+struct rank_state {
+    struct kern_mapping mapping;
+    uint64_t bytes;
+};
+
+// Where a source lies in the common area from the first call of a derive program that names it to
+// the last. Calls are counted through all derive programs in order of their names.
+struct rank_window {
+    uint32_t buffer;
+    size_t first_call;
+    size_t last_call;
+    uint64_t offset;
+};
+
+struct rank_sources {
+    CUdeviceptr base; // 0: no sources, or given back
+    uint64_t bytes;
+    struct rank_window *windows; // by first call, then by buffer
+    size_t count;
+};
+
+struct kern_rank {
+    const struct kern_device *device;
+    const struct kern_manifest *manifest;
+    int ordinal;
+    const uint32_t *group_index;
+    const char *const *kernel_dirs;
+    size_t n_kernel_dirs;
+    uint64_t capacity;
+    uint64_t seqs;
+
+    CUdevice cu_device;
+    CUcontext context;
+    CUstream stream;
+    CUevent start, end; // round the launches of the program last issued
+
+    struct rank_modules modules;
+
+    struct rank_buffer *buffers; // by manifest index, like the next four
+    struct rank_state *states;
+    CUdeviceptr **scratch; // per op, per scratch
+    struct rank_program *programs;
+    struct kern_export *exports;
+    size_t n_exports;
+    struct rank_sources sources;
+    struct kern_provision provision;
+    enum kern_handle_kind handle_kind; // of exported memory
+    struct kern_rank_memory memory;
+    bool allocated;
+    bool weights_loaded;
+
+    const struct rank_program *issued; // NULL: nothing was
+    size_t issued_launches;
+    const struct rank_launch *last_launch; // the last one that was launched, or NULL
+    bool in_flight;
+
+    struct kern_arena arena; // names, tables and launch lists: what lives as long as the rank
+};
+
+// A line of text in memory of the caller, cut off where it does not fit: what a driver call is for.
+#define RANK_WHAT 192
+const char *rank_print(char text[RANK_WHAT], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// context.c
+bool rank_context_open(struct kern_rank *rank, struct kern_diag *diag);
+// Everything else of the rank is gone before.
+void rank_context_close(struct kern_rank *rank);
+// Makes the rank's context current, which every public function does first: a process may hold
+// several ranks, and a rank may change threads.
+bool rank_enter(const struct kern_rank *rank, struct kern_diag *diag);
+// Waits for the stream.
+bool rank_synchronize(const struct kern_rank *rank, const char *what, struct kern_diag *diag);
+
+// artifacts.c
+struct rank_artifact {
+    const uint8_t *digest; // the manifest's
+    char *path;
+    uint8_t *bytes; // a NUL follows them; aligned for any type
+    size_t length;
+};
+struct rank_artifacts {
+    struct rank_artifact *items; // one per distinct digest
+    size_t count;
+    uint32_t *of_module; // per manifest module
+};
+// Finds the bytes of every module by their digest, or says for each that is missing where it was
+// looked for.
+bool rank_artifacts_find(const struct kern_rank *rank, struct rank_artifacts *artifacts,
+                         struct kern_diag *diag);
+void rank_artifacts_free(struct rank_artifacts *artifacts);
+
+// fatbin.c
+enum rank_image_kind { RANK_IMAGE_UNKNOWN, RANK_IMAGE_CUBIN, RANK_IMAGE_FATBIN, RANK_IMAGE_PTX,
+                       RANK_IMAGE_SHARED_OBJECT };
+// What [length] bytes seem to be, by their first bytes.
+enum rank_image_kind rank_image_kind(const uint8_t *bytes, size_t length);
+// Whether every section of the ELF file lies inside it: a driver that is given no length would read
+// past the end of a truncated one.
+bool rank_elf_check(const uint8_t *bytes, size_t length, const char *place, struct kern_diag *diag);
+struct rank_span {
+    size_t offset;
+    size_t length;
+};
+// The fatbin containers of a shared object's .nv_fatbin sections or of a plain fatbin, in order;
+// the caller frees *[containers].
+bool rank_fatbin_split(const uint8_t *bytes, size_t length, const char *place,
+                       struct rank_span **containers, size_t *count, struct kern_diag *diag);
+
+// modules.c
+void rank_modules_unload(struct kern_rank *rank);
+
+// functions.c
+// Resolves the entry of every launch in the modules just loaded.
+bool rank_functions_resolve(struct kern_rank *rank, struct kern_diag *diag);
+
+// memory.c
+void rank_memory_free(struct kern_rank *rank);
+bool rank_zero(const struct kern_rank *rank, CUdeviceptr address, uint64_t bytes, const char *what,
+               struct kern_diag *diag);
+
+// states.c
+bool rank_states_allocate(struct kern_rank *rank, struct kern_diag *diag);
+void rank_states_free(struct kern_rank *rank);
+
+// sources.c
+bool rank_sources_allocate(struct kern_rank *rank, struct kern_diag *diag);
+void rank_sources_free(struct kern_rank *rank);
+
+// peers.c
+// Lists what is exported, once everything is allocated.
+void rank_exports_list(struct kern_rank *rank);
+bool rank_state_is_exported(const struct kern_manifest *manifest, uint32_t state);
+
+// step.c
+// Launches [first, end) of the program's list at [vars].
+bool rank_launch_range(struct kern_rank *rank, const struct rank_program *program, size_t first,
+                       size_t end, const uint64_t *vars, struct kern_diag *diag);
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes between the caller and the rank's buffers. Buffers that are written or read every step have
+// page-locked staging memory of their own, so that copies are asynchronous and take no allocation.
+#include "rank/internal.h"
+
+#include <string.h>
+
+static bool check_length(const struct kern_buffer *buffer, const char *place, size_t length,
+                         struct kern_diag *diag)
+{
+    if (length > buffer->bytes || length % kern_dtype_bytes(buffer->dtype) != 0) {
+        return kern_fail(diag, KERN_EXIT_ARTIFACT, place,
+                         "%zu bytes are no prefix of a buffer of %llu bytes in elements of %zu",
+                         length, (unsigned long long)buffer->bytes,
+                         kern_dtype_bytes(buffer->dtype));
+    }
+    return true;
+}
+
+bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes, size_t length,
+                     const uint64_t *vars, struct kern_diag *diag)
+{
+    const struct kern_buffer *declared = &rank->manifest->buffers[buffer];
+    struct rank_buffer *memory = &rank->buffers[buffer];
+    char what[RANK_WHAT];
+    rank_print(what, "writing buffer %s", declared->name);
+    if (declared->kind != KERN_INPUT && declared->kind != KERN_INOUT) {
+        return kern_fail(diag, KERN_EXIT_USAGE, what, "it is of kind %s: only input and inout "
+                         "buffers are written", kern_buffer_kind_name(declared->kind));
+    }
+    if (!check_length(declared, what, length, diag) ||
+        !kern_domain_check(rank->manifest, declared, bytes, length, vars, &rank->provision, diag)) {
+        return false;
+    }
+    if (length == 0) {
+        return true;
+    }
+    // The copy before may still be reading the staging memory.
+    if (!rank_enter(rank, diag) ||
+        !KERN_CU(rank->device, diag, what, cuEventSynchronize, memory->staged)) {
+        return false;
+    }
+    memcpy(memory->staging, bytes, length);
+    return KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, memory->address, memory->staging,
+                   length, rank->stream) &&
+           KERN_CU(rank->device, diag, what, cuEventRecord, memory->staged, rank->stream);
+}
+
+// Copies [length] bytes of the buffer into its staging memory if it has any, else to [to], and waits.
+static bool copy_out(struct kern_rank *rank, uint32_t buffer, void *to, size_t length,
+                     const char *what, struct kern_diag *diag)
+{
+    return rank_enter(rank, diag) &&
+           KERN_CU(rank->device, diag, what, cuMemcpyDtoHAsync, to, rank->buffers[buffer].address,
+                   length, rank->stream) &&
+           rank_synchronize(rank, what, diag);
+}
+
+bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t length,
+                    struct kern_diag *diag)
+{
+    const struct kern_buffer *declared = &rank->manifest->buffers[buffer];
+    char what[RANK_WHAT];
+    rank_print(what, "reading buffer %s", declared->name);
+    switch (declared->kind) {
+    case KERN_OUTPUT:
+    case KERN_INOUT:
+    case KERN_CARRY:
+    case KERN_WORKSPACE:
+        break;
+    default:
+        return kern_fail(diag, KERN_EXIT_USAGE, what, "it is of kind %s: only output, inout, carry "
+                         "and workspace buffers are read", kern_buffer_kind_name(declared->kind));
+    }
+    if (!check_length(declared, what, length, diag)) {
+        return false;
+    }
+    if (length == 0) {
+        return true;
+    }
+    void *staging = rank->buffers[buffer].staging;
+    if (!copy_out(rank, buffer, staging != NULL ? staging : bytes, length, what, diag)) {
+        return false;
+    }
+    if (staging != NULL) {
+        memcpy(bytes, staging, length);
+    }
+    return true;
+}
+
+bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag)
+{
+    const struct kern_manifest *manifest = rank->manifest;
+    const struct rank_program *ran = &rank->programs[program];
+    bool ok = true;
+    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
+        const struct kern_buffer *buffer = &manifest->buffers[b];
+        if (buffer->fill != KERN_FILL_ERROR || !ran->writes_buffer[b]) {
+            continue;
+        }
+        char what[RANK_WHAT];
+        rank_print(what, "reading buffer %s", buffer->name);
+        const int32_t *words = rank->buffers[b].staging;
+        if (!copy_out(rank, b, rank->buffers[b].staging, buffer->bytes, what, diag)) {
+            return false;
+        }
+        size_t i = 0, count = buffer->bytes / sizeof(*words);
+        while (i < count && words[i] == 0) {
+            i++;
+        }
+        if (i < count) {
+            ok = kern_fail(diag, KERN_EXIT_PEER, ran->place,
+                           "its kernels report error %d (word %zu of buffer %s)", words[i], i,
+                           buffer->name);
+        }
+    }
+    return ok;
+}
+
+bool kern_rank_poke(struct kern_rank *rank, CUdeviceptr address, const void *bytes, size_t length,
+                    struct kern_diag *diag)
+{
+    char what[RANK_WHAT];
+    rank_print(what, "writing %zu bytes at device address 0x%llx", length, address);
+    return length == 0 || (rank_enter(rank, diag) &&
+                           KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, address, bytes,
+                                   length, rank->stream) &&
+                           rank_synchronize(rank, what, diag));
+}
+
+bool kern_rank_peek(struct kern_rank *rank, CUdeviceptr address, void *bytes, size_t length,
+                    struct kern_diag *diag)
+{
+    char what[RANK_WHAT];
+    rank_print(what, "reading %zu bytes at device address 0x%llx", length, address);
+    return length == 0 || (rank_enter(rank, diag) &&
+                           KERN_CU(rank->device, diag, what, cuMemcpyDtoHAsync, bytes, address,
+                                   length, rank->stream) &&
+                           rank_synchronize(rank, what, diag));
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank: a device context with the manifest's code and memory in it, and its programs as flat
+// launch lists. A rank knows its index in each group, what it exports and which peer arrays it must
+// be given; it knows no other process. The order of calls is the order of this file.
+//
+// Var values are dense arrays of uint64_t, one per manifest var, in the manifest's order.
+#ifndef KERN_RANK_RANK_H
+#define KERN_RANK_RANK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/diag.h"
+#include "device/device.h"
+#include "manifest/manifest.h"
+#include "rank/domain.h"
+#include "rank/vmm.h"
+
+struct kern_rank;
+
+struct kern_rank_config {
+    const struct kern_device *device;
+    int ordinal;                          // of the device, as cuDeviceGet counts
+    const struct kern_manifest *manifest; // verified; outlives the rank
+    const uint32_t *group_index;          // this rank's index in each group, by group
+    const char *const *kernel_dirs;       // where artifacts are looked for, in this order, then
+    size_t n_kernel_dirs;                 // $KERN_CACHE_DIR or ~/.cache/kern (blobs/<sha256>)
+    uint64_t capacity;                    // tokens that paged states hold; rounded up to pages
+    uint64_t seqs;                        // sequences alive at once; slots are two more
+};
+
+// Takes the device's primary context and makes the compute stream. Nothing is loaded yet.
+struct kern_rank *kern_rank_create(const struct kern_rank_config *config, struct kern_diag *diag);
+
+// Finds every module by sha256, loads it, resolves every launch's entry, compares its parameter
+// layout with the declared one, and opts in to dynamic shared memory (at var maxima).
+bool kern_rank_load_modules(struct kern_rank *rank, struct kern_diag *diag);
+
+// Allocates and zeroes buffers, scratch, states and pinned staging, and waits for the zeroing.
+// Exported memory can be shared by handles of kind [kind].
+bool kern_rank_allocate(struct kern_rank *rank, enum kern_handle_kind kind, struct kern_diag *diag);
+
+// What states were given, which bounds indices into them (rank/domain.h).
+struct kern_provision kern_rank_provision(const struct kern_rank *rank);
+
+// Turns every program into its flat launch list. After this no name is looked up again.
+bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag);
+
+// Fills weight buffers from the safetensors files (or directories of them) at [paths], runs the
+// derive programs and gives the sources' memory back. A manifest that binds nothing needs no paths.
+bool kern_rank_load_weights(struct kern_rank *rank, const char *const *paths, size_t n_paths,
+                            struct kern_diag *diag);
+
+// One exported allocation. [mapped] is [bytes] rounded up to the granularity: importers map it whole.
+struct kern_export {
+    enum kern_target target; // buffer or state
+    uint32_t index;          // in the manifest
+    const char *name;
+    CUdeviceptr address;
+    uint64_t bytes;
+    uint64_t mapped;
+    CUmemGenericAllocationHandle handle;
+};
+
+// What this rank exports, buffers and states together, in byte-wise order of names (a buffer before a
+// state of the same name), the same on every rank. Borrowed from the rank.
+size_t kern_rank_exports(const struct kern_rank *rank, const struct kern_export **exports);
+
+// Writes the [count] addresses, in group order, into peer buffer [buffer] and waits for the copy.
+bool kern_rank_fill_peer(struct kern_rank *rank, uint32_t buffer, const CUdeviceptr *addresses,
+                         size_t count, struct kern_diag *diag);
+
+// Copies between host memory and device addresses of this rank or of mapped peers, and waits.
+bool kern_rank_poke(struct kern_rank *rank, CUdeviceptr address, const void *bytes, size_t length,
+                    struct kern_diag *diag);
+bool kern_rank_peek(struct kern_rank *rank, CUdeviceptr address, void *bytes, size_t length,
+                    struct kern_diag *diag);
+
+// Stages [length] bytes, a prefix of input or inout buffer [buffer], for the next run. They are
+// checked against the buffer's domain at [vars]; the copy is ordered on the stream. [bytes] may be
+// reused at once.
+bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes, size_t length,
+                     const uint64_t *vars, struct kern_diag *diag);
+
+// Starts [program] at [vars] on the compute stream and returns without waiting. Every var that the
+// program reads must lie in 1..max. Refused while a peer buffer that it reads is not filled.
+bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *vars,
+                     struct kern_diag *diag);
+
+// What a wait asks now and then: true ends the wait (another rank failed, a signal came).
+struct kern_interrupt {
+    bool (*asked)(void *context);
+    void *context;
+};
+
+// Waits until all that was issued is done, the deadline (base/clock.h) passes (KERN_EXIT_PEER, names
+// program and last launch) or [interrupt] (may be NULL) says stop.
+bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
+                    const struct kern_interrupt *interrupt, struct kern_diag *diag);
+
+// Device time of the program last issued and waited for, in nanoseconds.
+bool kern_rank_elapsed(const struct kern_rank *rank, uint64_t *nanoseconds, struct kern_diag *diag);
+
+// Reads the first [length] bytes of an output, inout, carry or workspace buffer, and waits.
+bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t length,
+                    struct kern_diag *diag);
+
+// Reads every output with fill `error` that [program] writes; a non-zero word is a KERN_EXIT_PEER
+// error that names buffer, value and program.
+bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag);
+
+// What a program is made of, for reports.
+struct kern_program_facts {
+    size_t launches;      // kernel and built-in launches of one run, before `when` decides
+    uint64_t bytes;       // declared operands: bytes that calls read plus bytes that they write, at [vars]
+    bool *reads_var;      // per var; borrowed
+    bool *touches_buffer; // per buffer; borrowed
+};
+bool kern_rank_program_facts(const struct kern_rank *rank, uint32_t program, const uint64_t *vars,
+                             struct kern_program_facts *facts, struct kern_diag *diag);
+
+// What the rank allocated on its device, in bytes.
+struct kern_rank_memory {
+    uint64_t weights, workspace, carry, io, peer, scratch, states, exported;
+};
+void kern_rank_memory(const struct kern_rank *rank, struct kern_rank_memory *memory);
+
+// Waits for the device (unless [abandon]: kernels may be waiting for a lost peer), then gives
+// everything back. Mappings of peers must be gone before. NULL is allowed.
+void kern_rank_destroy(struct kern_rank *rank, bool abandon);
+
+#endif
