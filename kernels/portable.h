@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA C++ subset in which the kernels of this tree are written: one source that nvcc compiles
+// for a GPU and g++ compiles for the emulated one.
+//
+// Under nvcc the names below are thin wrappers. Under g++ they come from host_half.h, which runs a
+// kernel on the calling CPU thread. CUDA's own names mean on both what they mean in CUDA:
+// threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __threadfence, __threadfence_system,
+// atomicAdd, atomicMax, atomicCAS, atomicExch (32-bit words).
+//
+// A file of kernels ends with one line per kernel that says how the host runs it, and a listing:
+//
+//     KERN_RANGE_KERNEL(name)                 one host thread per block
+//     KERN_LOOP_KERNEL(name)                  every thread, one after another
+//     KERN_FIBER_KERNEL(name)                 every thread, each on a stack of its own
+//     KERN_MODULE(KERN_ENTRY(name), ...);     what the artifact exports
+//
+// A range kernel is one that computes the same with any number of threads in its blocks, one
+// included: it splits its work by the ranges below and by `threadIdx.x == 0`, and may use
+// __syncthreads, which one thread passes at once. Prefer it: it costs the host nothing per thread
+// and leaves it whole loops to vectorise. A loop kernel looks at its thread index but never waits
+// for another thread. A fiber kernel may do anything, for 30 to 50 ns a thread and 10 to 20 ns a
+// thread and barrier.
+//
+// Blocks of a grid run in order, one after another, on the host: a block may wait for other ranks or
+// for blocks before it, never for a block after it.
+#ifndef KERN_KERNELS_PORTABLE_H
+#define KERN_KERNELS_PORTABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+
+#define KERN_KERNEL extern "C" __global__
+#define KERN_DEVICE static __device__ __forceinline__
+
+// One object of static shared memory, uninitialised, per kernel: a struct where it needs several.
+// It has no constructor. KERN_RANGE_KERNEL_SHARED and KERN_FIBER_KERNEL_SHARED name its type again.
+#define KERN_SHARED(type, name) __shared__ type name
+
+// The block's dynamic shared memory (shared_mem of the launch), 16-byte aligned, uninitialised.
+#define KERN_DYNAMIC_SHARED(type, name)                                                            \
+    extern __shared__ __align__(16) unsigned char kern_dynamic_shared[];                           \
+    type *const name = reinterpret_cast<type *>(kern_dynamic_shared)
+
+// Runs the body for i in [0, n), n at most 2^63-1, spread over all threads of a one-dimensional
+// grid or over those of this one-dimensional block. Which thread gets which i, and in what order, is
+// unspecified: strided on a GPU so that accesses coalesce, a contiguous piece per block on the host
+// so that they vectorise.
+#define KERN_GRID_RANGE(i, n)                                                                      \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_end = (n),                \
+                 i##_step = (int64_t)gridDim.x * blockDim.x;                                       \
+         i < i##_end; i += i##_step)
+#define KERN_BLOCK_RANGE(i, n)                                                                     \
+    for (int64_t i = threadIdx.x, i##_end = (n); i < i##_end; i += blockDim.x)
+
+// System scope: visible to, and ordered with, every rank that maps the word.
+KERN_DEVICE uint32_t kern_load_acquire_system(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+KERN_DEVICE uint64_t kern_load_acquire_system(const uint64_t *p)
+{
+    uint64_t v;
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+
+KERN_DEVICE void kern_store_release_system(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
+}
+
+KERN_DEVICE void kern_store_release_system(uint64_t *p, uint64_t v)
+{
+    asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(p), "l"(v) : "memory");
+}
+
+// Nanoseconds of a clock that all threads of the device share. Its step can be a microsecond.
+KERN_DEVICE uint64_t kern_clock_ns(void)
+{
+    uint64_t ns;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+    return ns;
+}
+
+// Says inside a waiting loop that another thread or rank should get on.
+KERN_DEVICE void kern_spin_hint(void)
+{
+    __nanosleep(40);
+}
+
+// Ends the launch as a fault.
+KERN_DEVICE void kern_trap(void)
+{
+    __trap();
+}
+
+KERN_DEVICE uint32_t kern_f32_bits(float f)
+{
+    return __float_as_uint(f);
+}
+
+KERN_DEVICE float kern_f32_of_bits(uint32_t bits)
+{
+    return __uint_as_float(bits);
+}
+
+// The host half's business, which nvcc passes over.
+#define KERN_RANGE_KERNEL(name)
+#define KERN_LOOP_KERNEL(name)
+#define KERN_FIBER_KERNEL(name)
+#define KERN_RANGE_KERNEL_SHARED(name, type)
+#define KERN_FIBER_KERNEL_SHARED(name, type)
+#define KERN_MODULE(...)
+
+#else
+#include "kernels/host_half.h"
+#endif
+
+// 16 bytes, the widest access of one thread: rows are copied in these.
+struct alignas(16) kern_pack {
+    uint32_t word[4];
+};
+
+// A bfloat16: the upper half of an IEEE single.
+struct kern_bf16 {
+    uint16_t bits;
+};
+
+KERN_DEVICE float kern_to_f32(float f)
+{
+    return f;
+}
+
+KERN_DEVICE float kern_to_f32(kern_bf16 b)
+{
+    return kern_f32_of_bits((uint32_t)b.bits << 16);
+}
+
+// Rounds to nearest, ties to even. A NaN stays one: its lowest bit might be all that was set.
+KERN_DEVICE void kern_from_f32(kern_bf16 *to, float f)
+{
+    const uint32_t bits = kern_f32_bits(f);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t quiet = (bits >> 16) | 0x40u;
+    to->bits = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+KERN_DEVICE void kern_from_f32(float *to, float f)
+{
+    *to = f;
+}
+
+#endif
