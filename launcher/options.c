@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "manifest/suggest.h"
 
 enum kind { FLAG, TEXT, LIST, COUNT, SECONDS, REAL, DEVICE, BIND };
 
 struct option {
-    char letter; // 0: none
     const char *name;
+    char letter;       // 0: none
     const char *value; // what help calls the value, NULL for a flag
     enum kind kind;
     size_t offset;
@@ -22,30 +23,30 @@ struct option {
 
 // Letters mean what they mean in nccl-tests.
 static const struct option table[] = {
-    {'n', "steps", "N", COUNT, AT(steps), "steps of each program that are measured (20)"},
-    {'w', "warmup", "N", COUNT, AT(warmup), "steps before them that are not (5)"},
-    {0, "program", "NAME", LIST, AT(programs), "drive this one (repeatable), not the default ones"},
-    {0, "var", "NAME=N", LIST, AT(vars), "value of a var (its max)"},
-    {0, "input", "FILE", TEXT, AT(input), "safetensors with a tensor per input; {rank} is the rank"},
-    {0, "output", "FILE", TEXT, AT(output), "where outputs go; {rank} is the rank"},
-    {'c', "check", "FILE", TEXT, AT(check), "compare outputs with these tensors; {rank} is the rank"},
-    {0, "atol", "X", REAL, AT(atol), "floats may differ by X (0) …"},
-    {0, "rtol", "X", REAL, AT(rtol), "… plus X times the expected value (0)"},
-    {0, "seed", "N", COUNT, AT(seed), "of inputs that no file gives (1)"},
-    {0, "seed-per-rank", NULL, FLAG, AT(seed_per_rank), "other made-up inputs on each rank"},
-    {0, "weights", "PATH", LIST, AT(weights), "safetensors file or directory (repeatable)"},
-    {0, "kernels", "DIR", LIST, AT(kernels), "where modules are looked for (the manifest's folder)"},
-    {0, "capacity", "N", COUNT, AT(capacity), "tokens that paged states hold (4096)"},
-    {0, "seqs", "N", COUNT, AT(seqs), "sequences that live at once (8)"},
-    {0, "group", "NAME=LAYOUT", LIST, AT(groups), "block: consecutive ranks (default); stride: apart"},
-    {0, "groups", "FILE", TEXT, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
-    {0, "device", "KIND", DEVICE, AT(device), "auto (a GPU, else emu), cuda or emu"},
-    {0, "share-devices", NULL, FLAG, AT(share_devices), "several ranks may have one device"},
-    {0, "bind", "HOW", BIND, AT(bind), "auto (near the device) or none"},
-    {'T', "timeout", "S", SECONDS, AT(timeout), "longest wait for others or a step, seconds (60)"},
-    {'J', "json", "FILE", TEXT, AT(json), "write every figure as JSON"},
-    {'h', "help", NULL, FLAG, AT(help), "this text"},
-    {0, "version", NULL, FLAG, AT(version), "the program's version"},
+    {"steps", 'n', "N", COUNT, AT(steps), "steps of each program that are measured (20)"},
+    {"warmup", 'w', "N", COUNT, AT(warmup), "steps before them that are not (5)"},
+    {"program", 0, "NAME", LIST, AT(programs), "drive this one (repeatable), not the default ones"},
+    {"var", 0, "NAME=N", LIST, AT(vars), "value of a var (its max)"},
+    {"input", 0, "FILE", TEXT, AT(input), "safetensors with a tensor per input; {rank} is the rank"},
+    {"output", 0, "FILE", TEXT, AT(output), "where outputs go; {rank} is the rank"},
+    {"check", 'c', "FILE", TEXT, AT(check), "compare outputs with these tensors; {rank} is the rank"},
+    {"atol", 0, "X", REAL, AT(atol), "floats may differ by X (0) …"},
+    {"rtol", 0, "X", REAL, AT(rtol), "… plus X times the expected value (0)"},
+    {"seed", 0, "N", COUNT, AT(seed), "of inputs that no file gives (1)"},
+    {"seed-per-rank", 0, NULL, FLAG, AT(seed_per_rank), "other made-up inputs on each rank"},
+    {"weights", 0, "PATH", LIST, AT(weights), "safetensors file or directory (repeatable)"},
+    {"kernels", 0, "DIR", LIST, AT(kernels), "where modules are looked for (the manifest's folder)"},
+    {"capacity", 0, "N", COUNT, AT(capacity), "tokens that paged states hold (4096)"},
+    {"seqs", 0, "N", COUNT, AT(seqs), "sequences that live at once (8)"},
+    {"group", 0, "NAME=LAYOUT", LIST, AT(groups), "block: consecutive ranks (default); stride: apart"},
+    {"groups", 0, "FILE", TEXT, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
+    {"device", 0, "KIND", DEVICE, AT(device), "auto (a GPU, else emu), cuda or emu"},
+    {"share-devices", 0, NULL, FLAG, AT(share_devices), "several ranks may have one device"},
+    {"bind", 0, "HOW", BIND, AT(bind), "auto (near the device) or none"},
+    {"timeout", 'T', "S", SECONDS, AT(timeout), "longest wait for others or a step, seconds (60)"},
+    {"json", 'J', "FILE", TEXT, AT(json), "write every figure as JSON"},
+    {"help", 'h', NULL, FLAG, AT(help), "this text"},
+    {"version", 0, NULL, FLAG, AT(version), "the program's version"},
 };
 
 enum { OPTIONS = sizeof table / sizeof *table };
@@ -153,8 +154,14 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
     bool is_long = word[1] == '-';
     size_t length = is_long ? strcspn(word + 2, "=") : 1;
     const struct option *option = find(word + 2, length, is_long ? 0 : word[1]);
-    if (!option)
-        return kern_fail(diag, KERN_EXIT_USAGE, word, "is no option; kern-rank --help lists them");
+    if (!option) {
+        struct kern_arena arena = {0};
+        const char *name = kern_arena_copy(&arena, word + 2, is_long ? length : 0);
+        kern_fail(diag, KERN_EXIT_USAGE, word, "is no option%s; kern-rank --help lists them",
+                  kern_did_you_mean(&arena, name, table, OPTIONS, sizeof *table));
+        kern_arena_free(&arena);
+        return false;
+    }
     const char *rest = is_long ? word + 2 + length : word + 2;
     if (*rest)
         value = is_long ? rest + 1 : rest;

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "launcher/run.h"
+#include "manifest/suggest.h"
 
 static bool named(const struct kern_list *list, const char *name)
 {
@@ -24,6 +25,16 @@ static bool is_chosen(const struct kern_run *run, const struct kern_program *pro
     return has_batch ? program->batch != NULL : !program->once && !program->derive;
 }
 
+static bool refuse_name(struct kern_run *run, const char *option, const char *what, const char *name,
+                        const void *items, size_t count, size_t stride)
+{
+    struct kern_arena arena = {0};
+    kern_fail(&run->diag, KERN_EXIT_USAGE, option, "the manifest has no %s \"%s\"%s", what, name,
+              kern_did_you_mean(&arena, name, items, count, stride));
+    kern_arena_free(&arena);
+    return false;
+}
+
 static bool check_names(struct kern_run *run)
 {
     const struct kern_manifest *manifest = run->manifest;
@@ -32,8 +43,8 @@ static bool check_names(struct kern_run *run)
         const char *name = run->options.programs.items[i];
         uint32_t index = kern_names_find(&manifest->program_names, name);
         if (index == KERN_NONE)
-            good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--program",
-                             "the manifest has no program \"%s\"", name);
+            good = refuse_name(run, "--program", "program", name, manifest->programs,
+                               manifest->n_programs, sizeof *manifest->programs);
         else if (manifest->programs[index].once || manifest->programs[index].derive)
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--program",
                              "\"%s\" is a %s program, which is run at load and never per step", name,
@@ -64,7 +75,8 @@ static bool choose_vars(struct kern_run *run, uint64_t *vars)
         errno = 0;
         unsigned long long value = strtoull(text, &end, 10);
         if (index == KERN_NONE)
-            good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var", "the manifest has no var \"%s\"", name);
+            good = refuse_name(run, "--var", "var", name, manifest->vars, manifest->n_vars,
+                               sizeof *manifest->vars);
         else if (*text < '0' || *text > '9' || *end || errno || value < 1 ||
                  value > manifest->vars[index].max)
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var", "%s is not a value of %s: 1 to %llu",

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "manifest/suggest.h"
 
 #define GROUPS_FILE_MAX (16ull << 20)
 
@@ -29,6 +30,17 @@ static bool check_size(const struct kern_world *world, const struct kern_group *
               "-np %llu",
               world->size, world->size == 1 ? "" : "s", (unsigned long long)group->size,
               (unsigned long long)group->size, (unsigned long long)group->size);
+    kern_arena_free(&arena);
+    return false;
+}
+
+static bool refuse_name(const struct kern_manifest *manifest, const char *where, const char *name,
+                        struct kern_diag *diag)
+{
+    struct kern_arena arena = {0};
+    kern_fail(diag, KERN_EXIT_USAGE, where, "the manifest has no group \"%s\"%s", name,
+              kern_did_you_mean(&arena, name, manifest->groups, manifest->n_groups,
+                                sizeof *manifest->groups));
     kern_arena_free(&arena);
     return false;
 }
@@ -92,7 +104,7 @@ static bool read_lists(const struct kern_world *world, const struct kern_manifes
         line[length] = '\0';
         uint32_t which = kern_names_find(&manifest->group_names, line);
         if (which == KERN_NONE)
-            good = kern_fail(diag, KERN_EXIT_USAGE, where, "the manifest has no group \"%s\"", line);
+            good = refuse_name(manifest, where, line, diag);
         else
             good = read_members(world, &groups->places[which], numbers[which]++, words, where, diag);
     }
@@ -146,8 +158,7 @@ static bool check_options(const struct kern_manifest *manifest,
     bool good = true;
     for (size_t i = 0; i < n_options; i++)
         if (kern_names_find(&manifest->group_names, options[i].name) == KERN_NONE)
-            good = kern_fail(diag, KERN_EXIT_USAGE, "--group", "the manifest has no group \"%s\"",
-                             options[i].name);
+            good = refuse_name(manifest, "--group", options[i].name, diag);
     return good;
 }
 

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host half of kernel artifacts, through ctypes, and just enough of a runtime to run a manifest of
+examples/ on it: every rank a process, all memory shared before the ranks are forked. It exists to test
+the kernels and the manifests without the runtime that they are made for."""
+
+import ctypes
+import json
+import mmap
+import os
+import pathlib
+import random
+import signal
+import struct
+import time
+
+SIZES = {"bf16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "u8": 1}
+STORED = {"BF16": "bf16", "F32": "f32", "I32": "i32"}
+
+
+class Grid(ctypes.Structure):
+    _fields_ = [("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
+                ("cluster", ctypes.c_uint32 * 3), ("dynamic_shared", ctypes.c_uint32)]
+
+
+class Param(ctypes.Structure):
+    _fields_ = [("offset", ctypes.c_uint32), ("size", ctypes.c_uint32)]
+
+
+RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Grid), ctypes.c_uint64, ctypes.c_uint64,
+                       ctypes.POINTER(ctypes.c_void_p))
+
+
+class Entry(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("run", RUN), ("params", ctypes.POINTER(Param)),
+                ("n_params", ctypes.c_uint32), ("static_shared", ctypes.c_uint32)]
+
+    def layout(self):
+        return [(self.params[i].offset, self.params[i].size) for i in range(self.n_params)]
+
+    def launch(self, grid, block, shared, values):
+        """`values`: the bytes of each parameter. Returns what the kernel's host half returns."""
+        sizes = [size for _, size in self.layout()]
+        assert [len(value) for value in values] == sizes, (self.name, sizes, list(map(len, values)))
+        buffers = [ctypes.create_string_buffer(value, len(value)) for value in values]
+        args = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+        where = Grid((ctypes.c_uint32 * 3)(*grid), (ctypes.c_uint32 * 3)(*block),
+                     (ctypes.c_uint32 * 3)(1, 1, 1), shared)
+        return self.run(ctypes.byref(where), 0, grid[0] * grid[1] * grid[2], args)
+
+
+class HostModule(ctypes.Structure):
+    _fields_ = [("abi", ctypes.c_uint32), ("n_entries", ctypes.c_uint32),
+                ("entries", ctypes.POINTER(Entry))]
+
+
+def load_entries(path):
+    module = HostModule.in_dll(ctypes.CDLL(str(path)), "kern_host_module")
+    assert module.abi == 1, f"{path}: ABI {module.abi}"
+    return {module.entries[i].name.decode(): module.entries[i] for i in range(module.n_entries)}
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, bytes)}"""
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + length])
+    body = data[8 + length:]
+    return {name: (STORED[t["dtype"]], t["shape"], body[slice(*t["data_offsets"])])
+            for name, t in header.items()}
+
+
+def product(numbers):
+    total = 1
+    for number in numbers:
+        total *= number
+    return total
+
+
+class Example:
+    """A directory that a generator of examples/ wrote. `patch` may change the manifest first."""
+
+    def __init__(self, directory, patch=None):
+        self.directory = pathlib.Path(directory)
+        self.model = json.loads((self.directory / "model.json").read_text())
+        if patch:
+            patch(self.model)
+        self.constants = self.model.get("constants", {})
+        self.groups = self.model.get("topology", {}).get("groups", {})
+        assert len(self.groups) <= 1, "this runtime knows one group, of all ranks"
+        self.ranks = max(self.groups.values(), default=1)
+        self.vars = {name: var["max"] for name, var in self.model.get("vars", {}).items()}
+        self.entries = {name: load_entries(self.directory / module["source"])
+                        for name, module in self.model["modules"].items()}
+        self._allocate()
+        self._bind()
+
+    def _allocate(self):
+        self.sizes = {name: product(self.eval(dim, self.vars) for dim in buffer["shape"]) *
+                      SIZES[buffer["dtype"]] for name, buffer in self.model["buffers"].items()}
+        places, at = {}, 0
+        for rank in range(self.ranks):
+            for name, size in self.sizes.items():
+                places[rank, name] = at
+                at += (size + 255) // 256 * 256
+        self.memory = mmap.mmap(-1, at)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.address = {key: base + place for key, place in places.items()}
+
+    def _bind(self):
+        weights = self.directory / "weights.safetensors"
+        tensors = read_safetensors(weights) if weights.exists() else {}
+        for name, buffer in self.model["buffers"].items():
+            for rank in range(self.ranks):
+                if buffer["kind"] == "peer":
+                    peers = [self.address[peer, buffer["of"]] for peer in range(self.ranks)]
+                    self.write(rank, name, struct.pack(f"<{self.ranks}Q", *peers))
+                elif buffer["kind"] == "weight":
+                    parts = [self._segment(s, tensors, rank, buffer["dtype"]) for s in buffer["bind"]]
+                    assert len(b"".join(parts)) == self.sizes[name], name
+                    self.write(rank, name, b"".join(parts))
+
+    def _segment(self, segment, tensors, rank, dtype):
+        source = segment["tensor"]
+        stored, shape, data = tensors[source if isinstance(source, str) else source["tensors"][rank]]
+        assert stored == dtype, segment
+        if "rows" not in segment:
+            return data
+        first, end = segment["rows"]["ranges"][rank]
+        row = len(data) // shape[0]
+        return data[first * row:end * row]
+
+    def eval(self, expr, values):
+        if isinstance(expr, int):
+            return expr
+        if isinstance(expr, str):
+            return self.constants[expr] if expr in self.constants else values[expr]
+        ((operator, operands),) = expr.items()
+        a, b = (self.eval(operand, values) for operand in operands)
+        return {"ceil_div": lambda: -(-a // b), "mul": lambda: a * b, "add": lambda: a + b}[operator]()
+
+    def write(self, rank, name, data):
+        assert len(data) <= self.sizes[name], name
+        ctypes.memmove(self.address[rank, name], data, len(data))
+
+    def read(self, rank, name):
+        return ctypes.string_at(self.address[rank, name], self.sizes[name])
+
+    def _scalar(self, kind, arg, rank, values):
+        ((form, value),) = arg.items()
+        if form == "rank":
+            value = rank
+        elif form == "var":
+            value = values[value]
+        elif form in ("expr", kind):
+            value = self.eval(value, values) if kind != "f32" else value
+        else:
+            raise AssertionError(f"{arg} for {kind}")
+        return struct.pack({"i32": "<i", "i64": "<q", "f32": "<f"}[kind], value)
+
+    def _argument(self, param, arg, rank, values):
+        if "buffer" not in param:
+            return self._scalar(param, arg, rank, values)
+        buffer = self.model["buffers"][arg["buf"]]
+        assert param.endswith(f"buffer<{buffer['dtype']}>"), (param, arg)
+        return struct.pack("<Q", self.address[rank, arg["buf"]] + arg.get("offset", 0))
+
+    def run(self, program, rank, values):
+        """Runs a program as one rank. False: a kernel trapped."""
+        for call in self.model["programs"][program]["calls"]:
+            op = self.model["ops"][call["op"]]
+            assert len(op["params"]) == len(call["args"]), call["op"]
+            for launch in op["impl"]["launches"]:
+                params = launch.get("params", op["params"])
+                forwarded = launch.get("args", [{"param": i} for i in range(len(op["params"]))])
+                assert len(params) == len(forwarded), launch["entry"]
+                bound = [self._argument(param, call["args"][arg["param"]], rank, values)
+                         for param, arg in zip(params, forwarded)]
+                grid = [self.eval(extent, values) for extent in launch["grid"]]
+                entry = self.entries[launch["module"]][launch["entry"]]
+                if entry.launch(grid, launch["block"], launch.get("shared_mem", 0), bound) != 0:
+                    return False
+        return True
+
+    def on_ranks(self, ranks, work, seconds=60):
+        """Runs work(rank) in a process per rank, all at once; it returns None or what is wrong."""
+        children = {}
+        for rank in ranks:
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    random.seed(rank)
+                    wrong = work(rank)
+                    if wrong:
+                        print(f"rank {rank}: {wrong}", flush=True)
+                    code = 1 if wrong else 0
+                except BaseException as error:  # the child must not run the parent's code
+                    print(f"rank {rank}: {error!r}", flush=True)
+                finally:
+                    os._exit(code)
+            children[pid] = rank
+        deadline, failed = time.monotonic() + seconds, []
+        while children and time.monotonic() < deadline:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                time.sleep(0.002)
+            elif status != 0:
+                failed.append(children.pop(pid))
+            else:
+                children.pop(pid)
+        for pid, rank in children.items():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            failed.append(rank)
+        assert not failed, f"{self.directory.name}: ranks {sorted(failed)} failed or hung"

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "launcher/options.h"
+#include "launcher/stats.h"
+#include "topo/groups.h"
+
+static void stats_of_few_and_many(void **state)
+{
+    (void)state;
+    struct kern_stats none = kern_stats_of(NULL, 0);
+    assert_true(none.min == 0 && none.median == 0 && none.p99 == 0 && none.max == 0);
+    uint64_t one[] = {7};
+    struct kern_stats stats = kern_stats_of(one, 1);
+    assert_true(stats.min == 7 && stats.median == 7 && stats.p99 == 7 && stats.max == 7 &&
+                stats.mean == 7);
+    uint64_t four[] = {4, 1, 3, 2};
+    stats = kern_stats_of(four, 4);
+    assert_true(stats.min == 1 && stats.median == 2.5 && stats.p99 == 4 && stats.max == 4 &&
+                stats.mean == 2.5);
+    uint64_t many[200];
+    for (uint64_t i = 0; i < 200; i++)
+        many[i] = 200 - i;
+    stats = kern_stats_of(many, 200);
+    assert_true(stats.min == 1 && stats.median == 100.5 && stats.p99 == 198 && stats.max == 200);
+}
+
+// Every layout places every rank in one place of one group, and fills every place.
+static void groups_are_a_partition(void **state)
+{
+    (void)state;
+    for (uint32_t world = 1; world <= 64; world++)
+        for (uint32_t size = 1; size <= world; size++)
+            for (int layout = KERN_LAYOUT_BLOCK; world % size == 0 && layout <= KERN_LAYOUT_STRIDE;
+                 layout++) {
+                bool taken[64] = {false};
+                for (uint32_t rank = 0; rank < world; rank++) {
+                    uint32_t number, index;
+                    kern_group_locate((enum kern_layout)layout, world, size, rank, &number, &index);
+                    assert_true(number < world / size && index < size);
+                    assert_false(taken[number * size + index]);
+                    taken[number * size + index] = true;
+                }
+            }
+}
+
+static void groups_are_where_the_option_says(void **state)
+{
+    (void)state;
+    uint32_t number, index;
+    kern_group_locate(KERN_LAYOUT_BLOCK, 8, 4, 6, &number, &index);
+    assert_true(number == 1 && index == 2);
+    kern_group_locate(KERN_LAYOUT_STRIDE, 8, 4, 6, &number, &index);
+    assert_true(number == 0 && index == 3);
+    kern_group_locate(KERN_LAYOUT_STRIDE, 8, 2, 6, &number, &index);
+    assert_true(number == 2 && index == 1);
+}
+
+static bool parse(const char *line, struct kern_options *options, struct kern_diag *diag)
+{
+    static char text[512];
+    char *words[32], *rest = NULL;
+    int count = 0;
+    snprintf(text, sizeof text, "kern-rank %s", line);
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    words[count] = NULL;
+    return kern_options_parse(count, words, options, diag);
+}
+
+static void options_are_read_in_every_spelling(void **state)
+{
+    (void)state;
+    struct kern_options options;
+    struct kern_diag diag = {0};
+    assert_true(parse("-n 3 -w7 --timeout=2.5 --var a=1 m.json --var=b=2 --share-devices "
+                      "--device cuda --bind none --rtol 1e-3 --seed 18446744073709551615",
+                      &options, &diag));
+    assert_int_equal(options.steps, 3);
+    assert_int_equal(options.warmup, 7);
+    assert_true(options.timeout == 2.5 && options.rtol == 1e-3);
+    assert_string_equal(options.manifest, "m.json");
+    assert_int_equal(options.vars.count, 2);
+    assert_string_equal(options.vars.items[1], "b=2");
+    assert_true(options.share_devices);
+    assert_int_equal(options.device, KERN_DEVICE_WANT_CUDA);
+    assert_int_equal(options.bind, KERN_BIND_NONE);
+    assert_true(options.seed == UINT64_MAX);
+    kern_options_free(&options);
+    assert_true(parse("-- -odd-name.json", &options, &diag));
+    assert_string_equal(options.manifest, "-odd-name.json");
+    kern_options_free(&options);
+    assert_int_equal(diag.count, 0);
+}
+
+static void wrong_options_are_refused_in_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *text;
+    } cases[] = {
+        {"", "error: no manifest is named; for example: mpirun -np 8 kern-rank model.json"},
+        {"m.json n.json", "error: n.json: is a second manifest; one is run"},
+        {"m.json --stesp=3", "error: --stesp=3: is no option; did you mean \"steps\"?; kern-rank --help lists them"},
+        {"m.json -n", "error: -n: needs a value: N"},
+        {"m.json -n x", "error: -n: \"x\" will not do; it takes a whole number, 0 or more"},
+        {"m.json -n -1", "error: -n: \"-1\" will not do; it takes a whole number, 0 or more"},
+        {"m.json -n 18446744073709551616",
+         "error: -n: \"18446744073709551616\" will not do; it takes a whole number, 0 or more"},
+        {"m.json --timeout 0",
+         "error: --timeout: \"0\" will not do; it takes a number of seconds above 0"},
+        {"m.json --atol nan", "error: --atol: \"nan\" will not do; it takes a number, 0 or more"},
+        {"m.json --device gpu", "error: --device: \"gpu\" will not do; it takes auto, cuda or emu"},
+        {"m.json --share-devices=yes", "error: --share-devices=yes: takes no value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kern_options options;
+        struct kern_diag diag = {0};
+        assert_false(parse(cases[i].line, &options, &diag));
+        assert_int_equal(diag.count, 1);
+        assert_int_equal(kern_diag_code(&diag), KERN_EXIT_USAGE);
+        assert_string_equal(kern_diag_line(&diag, 0), cases[i].text);
+        kern_options_free(&options);
+        kern_diag_clear(&diag);
+    }
+}
+
+static void pairs_are_cut_at_the_last_equals_sign(void **state)
+{
+    (void)state;
+    size_t length;
+    const char *value;
+    assert_true(kern_option_pair("a=b=3", &length, &value));
+    assert_int_equal(length, 3);
+    assert_string_equal(value, "3");
+    assert_false(kern_option_pair("a", &length, &value));
+    assert_false(kern_option_pair("=3", &length, &value));
+    assert_false(kern_option_pair("a=", &length, &value));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stats_of_few_and_many),
+        cmocka_unit_test(groups_are_a_partition),
+        cmocka_unit_test(groups_are_where_the_option_says),
+        cmocka_unit_test(options_are_read_in_every_spelling),
+        cmocka_unit_test(wrong_options_are_refused_in_words),
+        cmocka_unit_test(pairs_are_cut_at_the_last_equals_sign),
+    };
+    return cmocka_run_group_tests_name("launcher", tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Help and version: once from a job of many, on one screen, on stdout.
+# shellcheck source=tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+fits_a_screen() {
+    awk 'length($0) > 100 { wide = 1 } END { exit wide || NR > 50 || NR < 5 }' "$work/run/out"
+}
+
+# look_at TEXT TIMES: the last run, which should print TEXT so often.
+look_at() {
+    local name
+    name=$(cat "$work/run/command")
+    check "$name: ends with 0" ended_with 0
+    check "$name: \"$1\" stands there once" test "$(grep -c -- "$1" "$work/run/out")" -eq 1
+    check "$name: nothing on stderr" test ! -s "$work/run/err"
+}
+
+# kern WORD…: as launch, without MPI.
+kern() {
+    echo "kern $*" >"$work/run/command"
+    "$build/bin/kern" "$@" >"$work/run/out" 2>"$work/run/err"
+    echo $? >"$work/run/status"
+}
+
+for option in --help -h; do
+    launch 4 "$option"
+    look_at 'mpirun -np 8 kern-rank'
+    check "kern-rank $option: fits a screen" fits_a_screen
+    kern "$option"
+    look_at 'kern verify model.json'
+    check "kern $option: fits a screen" fits_a_screen
+done
+for code in 0 1 2 3 4 5 6; do
+    launch 1 --help
+    check "kern-rank --help: names exit code $code" grep -qE "(exit: |, |  )$code [a-z]" "$work/run/out"
+done
+launch 4 --version
+look_at '^kern-rank [0-9]'
+kern --version
+look_at '^kern [0-9]'
+kern
+check "kern without words: 2, help on stderr" eval "ended_with 2 && says 'kern verify' && ! prints kern"
+check "nothing is left" nothing_left
+finish

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Weight buffers against a reference that moves one element at a time, and every reason for which a
+// checkpoint does not fit.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "rank/weights.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+// The checkpoint: i32 matrices in which every element is different, among other things.
+enum { ROWS = 6, COLS = 4 };
+
+static int32_t first[ROWS * COLS], second[ROWS * COLS];
+static const uint64_t shape[] = {ROWS, COLS}, cube[] = {ROWS, 2, 2}, line[] = {ROWS * COLS},
+                      flat[] = {COLS, ROWS}, none[] = {0, COLS};
+
+static const struct kern_tensor_data tensors[] = {
+    {"first", KERN_I32, shape, 2, first, sizeof first},
+    {"second", KERN_I32, shape, 2, second, sizeof second},
+    {"cube", KERN_I32, cube, 3, second, sizeof second},
+    {"line", KERN_I32, line, 1, first, sizeof first},
+    {"flat", KERN_I32, flat, 2, first, sizeof first},
+    {"none", KERN_I32, none, 2, NULL, 0},
+    {"scalar", KERN_I32, NULL, 0, second, sizeof *second},
+    {"floats", KERN_F32, shape, 2, first, sizeof first},
+};
+
+static struct kern_safetensors *open_tensors(const struct kern_tensor_data *data, size_t count)
+{
+    struct kern_diag diag = {0};
+    char path[] = "/tmp/kern-weights-XXXXXX";
+    int fd = mkstemp(path);
+    const char *const paths[] = {path};
+    assert_true(fd >= 0 && kern_safetensors_write(path, data, count, &diag));
+    close(fd);
+    struct kern_safetensors *set = kern_safetensors_open(paths, 1, &diag);
+    assert_non_null(set);
+    // The open set holds the file; nothing needs its name any more.
+    unlink(path);
+    kern_diag_clear(&diag);
+    return set;
+}
+
+static int open_checkpoint(void **state)
+{
+    for (int32_t i = 0; i < ROWS * COLS; i++) {
+        first[i] = 100 + i;
+        second[i] = 900 + i;
+    }
+    *state = open_tensors(tensors, LENGTH(tensors));
+    return 0;
+}
+
+static int close_checkpoint(void **state)
+{
+    kern_safetensors_close(*state);
+    return 0;
+}
+
+static const uint32_t member_0[] = {0}, member_1[] = {1};
+
+static struct kern_buffer buffer_of(const struct kern_segment *bind, size_t count, uint64_t bytes)
+{
+    return (struct kern_buffer){.name = "w",
+                                .dtype = KERN_I32,
+                                .kind = KERN_WEIGHT,
+                                .bind = bind,
+                                .n_bind = count,
+                                .bytes = bytes};
+}
+
+// Assembles the segments for [member] and compares with [expected].
+static void assert_assembled(const struct kern_safetensors *checkpoint,
+                             const struct kern_segment *bind, size_t count, const uint32_t *member,
+                             const int32_t *expected, size_t n_expected)
+{
+    struct kern_diag diag = {0};
+    struct kern_buffer buffer = buffer_of(bind, count, n_expected * sizeof *expected);
+    struct kern_manifest manifest = {.buffers = &buffer, .n_buffers = 1};
+    int32_t *bytes = malloc(n_expected * sizeof *bytes);
+    if (!kern_weights_check(&manifest, member, checkpoint, &diag) ||
+        !kern_weights_assemble(&manifest, &buffer, member, checkpoint, bytes, &diag))
+        fail_msg("%s: %s", diag.entries[0].place, diag.entries[0].text);
+    for (size_t i = 0; i < n_expected; i++)
+        assert_int_equal(bytes[i], expected[i]);
+    free(bytes);
+    kern_diag_clear(&diag);
+}
+
+#define FIXED(tensor_name)                                                                         \
+    {                                                                                              \
+        .name = tensor_name, .count = 1                                                            \
+    }
+#define RANGE(from, to)                                                                            \
+    &(const struct kern_ranges)                                                                    \
+    {                                                                                              \
+        .ranges = (const uint64_t[][2]){{from, to}}, .count = 1                                    \
+    }
+
+static void segments_follow_each_other(void **state)
+{
+    const struct kern_segment bind[] = {{.tensor = FIXED("second")},
+                                        {.tensor = FIXED("scalar")},
+                                        {.tensor = FIXED("none")},
+                                        {.tensor = FIXED("line")}};
+    int32_t expected[2 * ROWS * COLS + 1];
+    memcpy(expected, second, sizeof second);
+    expected[ROWS * COLS] = second[0];
+    memcpy(expected + ROWS * COLS + 1, first, sizeof first);
+    assert_assembled(*state, bind, LENGTH(bind), member_0, expected, LENGTH(expected));
+}
+
+static void rows_and_columns_are_cut_out(void **state)
+{
+    const struct kern_segment rows[] = {{.tensor = FIXED("first"), .rows = RANGE(2, 5)}};
+    assert_assembled(*state, rows, 1, member_0, first + 2 * COLS, 3 * COLS);
+
+    const struct kern_segment block[] = {
+        {.tensor = FIXED("cube"), .rows = RANGE(1, 6), .cols = RANGE(1, 3)}};
+    int32_t expected[5 * 2];
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 2; j++)
+            expected[i * 2 + j] = second[(i + 1) * COLS + 1 + j];
+    assert_assembled(*state, block, 1, member_0, expected, LENGTH(expected));
+
+    // A vector is one row, so that it is cut by columns.
+    const struct kern_segment part[] = {{.tensor = FIXED("line"), .cols = RANGE(7, 24)}};
+    assert_assembled(*state, part, 1, member_0, first + 7, 17);
+}
+
+static void rows_of_two_are_interleaved(void **state)
+{
+    const struct kern_tensor_source with = FIXED("second");
+    for (uint64_t n = 1; n <= ROWS; n++) {
+        if (ROWS % n)
+            continue;
+        const struct kern_segment bind[] = {
+            {.tensor = FIXED("first"), .interleave = &with, .interleave_rows = n}};
+        int32_t expected[2 * ROWS * COLS], *next = expected;
+        for (uint64_t row = 0; row < ROWS; row += n) {
+            next = mempcpy(next, first + row * COLS, n * COLS * sizeof *next);
+            next = mempcpy(next, second + row * COLS, n * COLS * sizeof *next);
+        }
+        assert_assembled(*state, bind, 1, member_0, expected, LENGTH(expected));
+    }
+}
+
+static const char *const ranked_names[] = {"second", "first"};
+static const struct kern_tensor_source ranked_tensor = {
+    .group = {.name = "tp", .index = 0}, .names = ranked_names, .count = 2};
+static const uint64_t halves[][2] = {{0, 3}, {3, 6}};
+static const struct kern_ranges ranked_rows = {
+    .group = {.name = "tp", .index = 0}, .ranges = halves, .count = 2};
+
+static void each_member_takes_its_own(void **state)
+{
+    const struct kern_segment bind[] = {{.tensor = ranked_tensor, .rows = &ranked_rows}};
+    assert_assembled(*state, bind, 1, member_0, second, 3 * COLS);
+    assert_assembled(*state, bind, 1, member_1, first + 3 * COLS, 3 * COLS);
+}
+
+// Column blocks of a matrix too large for one staging area, and of one whose rows are too wide.
+static void large_matrices_are_cut_alike(void **state)
+{
+    (void)state;
+    static const uint64_t shapes[][2] = {{90000, 31}, {5, 150001}};
+    for (size_t s = 0; s < LENGTH(shapes); s++) {
+        uint64_t rows = shapes[s][0], cols = shapes[s][1], from = 3, to = cols - 2;
+        size_t count = (size_t)(rows * cols);
+        int32_t *data = malloc(count * sizeof *data), *expected = malloc(count * sizeof *data);
+        size_t n = 0;
+        for (size_t i = 0; i < count; i++) {
+            data[i] = (int32_t)(i * 2654435761u);
+            if (i % cols >= from && i % cols < to)
+                expected[n++] = data[i];
+        }
+        const struct kern_tensor_data large[] = {
+            {"t", KERN_I32, shapes[s], 2, data, count * sizeof *data}};
+        struct kern_safetensors *checkpoint = open_tensors(large, 1);
+        const struct kern_segment bind[] = {{.tensor = FIXED("t"), .cols = RANGE(from, to)}};
+        assert_assembled(checkpoint, bind, 1, member_0, expected, n);
+        kern_safetensors_close(checkpoint);
+        free(data);
+        free(expected);
+    }
+}
+
+static const struct kern_tensor_source with_flat = FIXED("flat"), with_floats = FIXED("floats"),
+                                       with_missing = FIXED("thrid"), with_second = FIXED("second");
+
+// A segment, the bytes of its buffer, who takes it, and what is wrong with that.
+static const struct {
+    struct kern_segment segment;
+    uint64_t bytes;
+    uint32_t member;
+    const char *place, *error;
+} misfits[] = {
+    {{.tensor = FIXED("secnd")},
+     96,
+     0,
+     "buffers.w.bind[0]",
+     "tensor secnd is not in the checkpoint, which has 8 tensors; did you mean \"second\"?"},
+    {{.tensor = FIXED("floats")},
+     96,
+     0,
+     "buffers.w.bind[0]",
+     "is F32, and the buffer i32: loading converts nothing"},
+    {{.tensor = FIXED("first")},
+     100,
+     0,
+     "buffers.w",
+     "its segments have 96 bytes in this checkpoint, and the buffer 100: they must add up to it"},
+    {{.tensor = FIXED("first"), .rows = RANGE(0, 7)},
+     96,
+     0,
+     "buffers.w.bind[0]",
+     "rows [0, 7) are not a range of tensor first"},
+    {{.tensor = FIXED("first"), .rows = RANGE(6, 6)}, 0, 0, "buffers.w.bind[0]", "rows [6, 6)"},
+    {{.tensor = FIXED("first"), .rows = RANGE(5, 2)}, 96, 0, "buffers.w.bind[0]", "rows [5, 2)"},
+    {{.tensor = FIXED("first"), .cols = RANGE(1, 5)},
+     96,
+     0,
+     "buffers.w.bind[0]",
+     "which has 4 columns"},
+    {{.tensor = FIXED("line"), .rows = RANGE(0, 2)},
+     96,
+     0,
+     "buffers.w.bind[0]",
+     "which has 1 rows"},
+    {{.tensor = FIXED("none"), .rows = RANGE(0, 1)}, 0, 0, "buffers.w.bind[0]", "which has 0 rows"},
+    {{.tensor = FIXED("first"), .cols = RANGE(0, UINT64_MAX)},
+     96,
+     0,
+     "buffers.w.bind[0]",
+     "columns [0, 18446744073709551615)"},
+    {{.tensor = ranked_tensor},
+     96,
+     2,
+     "buffers.w.bind[0]",
+     "names 2 tensors for group tp; this is member 2"},
+    {{.tensor = FIXED("first"), .rows = &ranked_rows},
+     48,
+     3,
+     "buffers.w.bind[0]",
+     "has 2 ranges of rows for group tp; this is member 3"},
+    {{.tensor = FIXED("first"), .interleave = &with_flat, .interleave_rows = 1},
+     192,
+     0,
+     "buffers.w.bind[0]",
+     "tensors first and flat have different shapes"},
+    {{.tensor = FIXED("first"), .interleave = &with_floats, .interleave_rows = 1},
+     192,
+     0,
+     "buffers.w.bind[0]",
+     "tensor floats"},
+    {{.tensor = FIXED("first"), .interleave = &with_missing, .interleave_rows = 1},
+     192,
+     0,
+     "buffers.w.bind[0]",
+     "tensor thrid is not in the checkpoint"},
+    {{.tensor = FIXED("first"), .interleave = &with_second, .interleave_rows = 4},
+     192,
+     0,
+     "buffers.w.bind[0]",
+     "interleaves 4 rows at a time; tensor first has 6"},
+};
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    for (size_t i = 0; i < LENGTH(misfits); i++) {
+        struct kern_diag diag = {0};
+        struct kern_buffer buffer = buffer_of(&misfits[i].segment, 1, misfits[i].bytes);
+        struct kern_manifest manifest = {.buffers = &buffer, .n_buffers = 1};
+        char bytes[256];
+        assert_false(kern_weights_check(&manifest, &misfits[i].member, *state, &diag));
+        assert_false(
+            kern_weights_assemble(&manifest, &buffer, &misfits[i].member, *state, bytes, &diag));
+        assert_int_equal(diag.count, 2);
+        assert_int_equal(diag.entries[0].code, KERN_EXIT_ARTIFACT);
+        assert_string_equal(diag.entries[0].text, diag.entries[1].text);
+        assert_string_equal(diag.entries[0].place, misfits[i].place);
+        if (!strstr(diag.entries[0].text, misfits[i].error))
+            fail_msg("\"%s\" does not say \"%s\"", diag.entries[0].text, misfits[i].error);
+        kern_diag_clear(&diag);
+    }
+}
+
+static void a_check_reports_every_problem(void **state)
+{
+    const struct kern_segment wrong[] = {
+        {.tensor = FIXED("absent")},
+        {.tensor = FIXED("first"), .rows = RANGE(0, 9), .cols = RANGE(0, 9)}};
+    const struct kern_segment right[] = {{.tensor = FIXED("first")}};
+    struct kern_buffer buffers[] = {buffer_of(wrong, 2, 96),
+                                    buffer_of(right, 1, 96),
+                                    buffer_of(right, 1, 95),
+                                    {.name = "input", .kind = KERN_INPUT, .bytes = 4}};
+    buffers[2].name = "source";
+    buffers[2].kind = KERN_SOURCE;
+    struct kern_manifest manifest = {.buffers = buffers, .n_buffers = 4};
+    struct kern_diag diag = {0};
+    assert_false(kern_weights_check(&manifest, member_0, *state, &diag));
+    assert_int_equal(diag.count, 4);
+    assert_string_equal(diag.entries[0].place, "buffers.w.bind[0]");
+    assert_string_equal(diag.entries[1].place, "buffers.w.bind[1]");
+    assert_string_equal(diag.entries[2].place, "buffers.w.bind[1]");
+    assert_string_equal(diag.entries[3].place, "buffers.source");
+    kern_diag_clear(&diag);
+}
+
+static void an_unknown_dtype_is_an_error_where_it_is_bound(void **state)
+{
+    (void)state;
+    static const char header[] = "{\"t\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}";
+    char bytes[8 + sizeof header - 1 + 8] = {0};
+    uint64_t length = sizeof header - 1;
+    memcpy(bytes, &length, sizeof length);
+    memcpy(bytes + 8, header, sizeof header - 1);
+    char path[] = "/tmp/kern-weights-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && kern_write_all(fd, bytes, sizeof bytes));
+    close(fd);
+    const char *const paths[] = {path};
+    struct kern_diag diag = {0};
+    struct kern_safetensors *checkpoint = kern_safetensors_open(paths, 1, &diag);
+    unlink(path);
+    assert_non_null(checkpoint);
+    const struct kern_segment bind[] = {{.tensor = FIXED("t")}};
+    struct kern_buffer buffer = buffer_of(bind, 1, 8);
+    assert_false(kern_weights_assemble(NULL, &buffer, member_0, checkpoint, bytes, &diag));
+    assert_non_null(strstr(diag.entries[0].text, "is F64, and the buffer i32"));
+    assert_non_null(strstr(diag.entries[0].text, path));
+    kern_safetensors_close(checkpoint);
+    kern_diag_clear(&diag);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(segments_follow_each_other),
+        cmocka_unit_test(rows_and_columns_are_cut_out),
+        cmocka_unit_test(rows_of_two_are_interleaved),
+        cmocka_unit_test(each_member_takes_its_own),
+        cmocka_unit_test(large_matrices_are_cut_alike),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_check_reports_every_problem),
+        cmocka_unit_test(an_unknown_dtype_is_an_error_where_it_is_bound),
+    };
+    return cmocka_run_group_tests(tests, open_checkpoint, close_checkpoint);
+}
