@@ -44,7 +44,7 @@ void *kern_arena_alloc(struct kern_arena *arena, size_t bytes)
     if (bytes > SIZE_MAX / 2)
         kern_out_of_memory(bytes);
     size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (rounded > (size_t)(arena->end - arena->next))
+    if (!arena->next || rounded > (size_t)(arena->end - arena->next))
         add_block(arena, rounded);
     void *memory = arena->next;
     arena->next += rounded;

@@ -51,6 +51,21 @@ void kern_warn(struct kern_diag *diag, const char *rule, uint64_t order, const c
     va_end(arguments);
 }
 
+void kern_diag_append(struct kern_diag *to, const struct kern_diag *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const struct kern_diag_entry *entry = &from->entries[i];
+        if (entry->code == KERN_EXIT_OK)
+            kern_warn(to, entry->rule, entry->order, entry->place, "%s", entry->text);
+        else
+            kern_fail(to, entry->code, entry->place, "%s", entry->text);
+        struct kern_diag_entry *copy = &to->entries[to->count - 1];
+        copy->rule = entry->rule;
+        copy->order = entry->order;
+        copy->library_code = entry->library_code;
+    }
+}
+
 // Causes before consequences; see kern_diag_code.
 static int severity(enum kern_exit code)
 {

@@ -20,6 +20,7 @@ struct kern_diag_entry {
     const char *place;   // "buffers.a.shape[0]", "weights.safetensors", or NULL
     const char *text;    // what is wrong and what would be right, without a full stop
     uint64_t order;      // place in the document: entries are printed by it, then as they came
+    int library_code;    // what a driver or library returned (its own numbers); 0: none did
 };
 
 // All zero is a valid empty diag. Texts live in the diag's own arena.
@@ -50,6 +51,9 @@ enum kern_exit kern_diag_code(const struct kern_diag *diag);
 
 // Of two exit codes the one that says more about the cause.
 enum kern_exit kern_exit_worse(enum kern_exit a, enum kern_exit b);
+
+// Adds copies of [from]'s entries to [to].
+void kern_diag_append(struct kern_diag *to, const struct kern_diag *from);
 
 // Sorts the entries by their order in the document.
 void kern_diag_sort(struct kern_diag *diag);

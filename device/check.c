@@ -13,8 +13,10 @@ bool kern_cuda_check(const struct kern_device *device, CUresult result, const ch
     const char *text = NULL;
     device->cu.cuGetErrorName(result, &name);
     device->cu.cuGetErrorString(result, &text);
-    return kern_fail(diag, KERN_EXIT_DEVICE, what, "%s failed with %s (%d), %s", function,
-                     name ? name : "an unknown code", (int)result, text ? text : "no description");
+    kern_fail(diag, KERN_EXIT_DEVICE, what, "%s failed with %s (%d), %s", function,
+              name ? name : "an unknown code", (int)result, text ? text : "no description");
+    diag->entries[diag->count - 1].library_code = (int)result;
+    return false;
 }
 
 static const char *cublas_status_name(cublasStatus_t status)

@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
+#include "fabric/fds.h"
 #include "fabric/internal.h"
 
 // Where export [export] of member [world_rank] stands, whether it is ours or mapped.
@@ -41,18 +43,28 @@ struct entry {
     uint8_t handle[64];
 };
 
-static void make_entry(struct kern_fabric *fabric, size_t e, struct entry *entry,
-                       struct kern_diag *diag)
+static bool export_handle(struct kern_fabric *fabric, size_t e, struct kern_shareable *shareable,
+                          struct kern_diag *diag)
 {
     const struct kern_export *export = &fabric->exports[e];
     struct kern_mapping mapping = {export->address, export->mapped, export->handle};
+    return kern_vmm_export(fabric->device, &mapping, fabric->kind, export->name, shareable, diag);
+}
+
+// A fabric handle travels in its entry; of file descriptors the entry says where they are handed out.
+static void make_entry(struct kern_fabric *fabric, size_t e, const struct kern_fds *fds,
+                       struct entry *entry, struct kern_diag *diag)
+{
     struct kern_shareable shareable = {.kind = KERN_HANDLE_NONE};
-    *entry = (struct entry){.export = (uint32_t)e, .mapped = export->mapped};
-    if (!kern_vmm_export(fabric->device, &mapping, fabric->kind, export->name, &shareable, diag))
-        return;
-    entry->kind = shareable.kind;
-    memcpy(entry->handle, shareable.fabric, sizeof entry->handle);
-    fabric->facts.handles++;
+    *entry = (struct entry){.export = (uint32_t)e, .mapped = fabric->exports[e].mapped};
+    if (fds->place) {
+        entry->kind = KERN_HANDLE_POSIX_FD;
+        memcpy(entry->handle, &fds->address, sizeof fds->address);
+    } else if (fabric->kind == KERN_HANDLE_FABRIC && export_handle(fabric, e, &shareable, diag)) {
+        entry->kind = shareable.kind;
+        memcpy(entry->handle, shareable.fabric, sizeof entry->handle);
+    }
+    fabric->facts.handles += entry->kind != KERN_HANDLE_NONE;
 }
 
 static bool check_entry(const struct kern_fabric *fabric, int peer, size_t e,
@@ -76,25 +88,112 @@ static bool check_entry(const struct kern_fabric *fabric, int peer, size_t e,
     return true;
 }
 
-static bool import_entry(struct kern_fabric *fabric, int peer, const struct entry *entry,
-                         struct kern_diag *diag)
+// Maps export [e] of world rank [peer] and leaves our word in it.
+static bool import_handle(struct kern_fabric *fabric, int peer, size_t e,
+                          const struct kern_shareable *shareable, struct kern_diag *diag)
 {
     struct kern_arena arena = {0};
-    const char *what = kern_arena_print(&arena, "%s of rank %d (%s)",
-                                        fabric->exports[entry->export].name, peer,
+    const char *what = kern_arena_print(&arena, "%s of rank %d (%s)", fabric->exports[e].name, peer,
                                         fabric->world->members[peer].host);
-    struct kern_shareable shareable = {.kind = (enum kern_handle_kind)entry->kind, .fd = -1};
-    memcpy(shareable.fabric, entry->handle, sizeof shareable.fabric);
     struct kern_mapping *mapping = &fabric->mappings[fabric->facts.mappings];
-    bool good = kern_vmm_import(fabric->device, fabric->ordinal, &shareable, entry->mapped, what,
-                                mapping, diag);
+    bool good = kern_vmm_import(fabric->device, fabric->ordinal, shareable,
+                                fabric->exports[e].mapped, what, mapping, diag);
     if (good) {
         fabric->facts.mappings++;
         fabric->facts.mapped += mapping->mapped;
-        *address_of(fabric, peer, entry->export) = mapping->address;
-        good = kern_cookie_leave(fabric, peer, entry->export, mapping->address, what, diag);
+        *address_of(fabric, peer, e) = mapping->address;
+        good = kern_cookie_leave(fabric, peer, e, mapping->address, what, diag);
     }
     kern_arena_free(&arena);
+    return good;
+}
+
+static bool import_entry(struct kern_fabric *fabric, int peer, const struct entry *entry,
+                         struct kern_diag *diag)
+{
+    struct kern_shareable shareable = {.kind = (enum kern_handle_kind)entry->kind, .fd = -1};
+    memcpy(shareable.fabric, entry->handle, sizeof shareable.fabric);
+    return import_handle(fabric, peer, entry->export, &shareable, diag);
+}
+
+// Exports [count] targets as file descriptors and hands them to [member]. If one cannot be exported
+// the member gets none, and is not left waiting.
+static bool send_batch(struct kern_fabric *fabric, struct kern_fds *fds, uint32_t member,
+                       const size_t *targets, size_t count, struct kern_diag *diag)
+{
+    int fd[KERN_FDS_BATCH];
+    size_t exported = 0;
+    struct kern_shareable shareable;
+    while (exported < count && export_handle(fabric, targets[exported], &shareable, diag))
+        fd[exported++] = shareable.fd;
+    bool good = kern_fds_send(fds, member, fd, exported == count ? count : 0, diag);
+    for (size_t i = 0; i < exported; i++)
+        close(fd[i]);
+    return good && exported == count;
+}
+
+static bool receive_batch(struct kern_fabric *fabric, struct kern_fds *fds, uint32_t member,
+                          const size_t *targets, size_t count, struct kern_diag *diag)
+{
+    int fd[KERN_FDS_BATCH], peer = fds->place->members[member];
+    bool sent;
+    if (!kern_fds_receive(fds, member, fd, count, &sent, diag) || !sent)
+        return false;
+    bool good = true;
+    for (size_t i = 0; i < count; i++) {
+        struct kern_shareable shareable = {.kind = KERN_HANDLE_POSIX_FD, .fd = fd[i]};
+        if (!*address_of(fabric, peer, targets[i])) // else mapped for another group
+            good = import_handle(fabric, peer, targets[i], &shareable, diag) && good;
+        close(fd[i]);
+    }
+    return good;
+}
+
+// Everybody hands a batch to the member [turn] places on and takes one from the member as far back,
+// so that nobody waits for one who waits for another.
+static bool pass_descriptors(struct kern_fabric *fabric, struct kern_fds *fds, const size_t *targets,
+                             size_t count, struct kern_diag *diag)
+{
+    uint32_t size = fds->place->size, index = fds->place->index;
+    bool good = true;
+    for (uint32_t turn = 1; turn < size; turn++)
+        for (size_t at = 0; at < count; at += KERN_FDS_BATCH) {
+            size_t batch = count - at < KERN_FDS_BATCH ? count - at : KERN_FDS_BATCH;
+            good = send_batch(fabric, fds, (index + turn) % size, targets + at, batch, diag) && good;
+            good = receive_batch(fabric, fds, (index + size - turn) % size, targets + at, batch,
+                                 diag) && good;
+        }
+    return good;
+}
+
+// Opens the way for file descriptors if that is the road; fds->place stays NULL if it is not, or if
+// it could not be opened.
+static void open_descriptors(struct kern_fabric *fabric, const struct kern_group_place *place,
+                             size_t count, struct kern_fds *fds, struct kern_diag *diag)
+{
+    *fds = (struct kern_fds){.listener = -1};
+    if (fabric->kind != KERN_HANDLE_POSIX_FD)
+        return;
+    // emu keeps a file open for every mapping; a driver does not.
+    size_t files = 2 * (size_t)place->size + 2 * KERN_FDS_BATCH;
+    if (fabric->device->kind == KERN_DEVICE_EMU)
+        files += count * (place->size - 1);
+    if (kern_fds_reserve(files, diag))
+        kern_fds_open(fds, fabric->world, place, diag);
+}
+
+static bool connect_descriptors(struct kern_fds *fds, const struct entry *all, size_t count,
+                                struct kern_diag *diag)
+{
+    uint32_t size = fds->place->size;
+    struct kern_fd_address *addresses = kern_calloc(size, sizeof *addresses);
+    bool everywhere = true;
+    for (uint32_t m = 0; m < size; m++) {
+        everywhere = everywhere && all[m * count].kind == KERN_HANDLE_POSIX_FD;
+        memcpy(&addresses[m], all[m * count].handle, sizeof *addresses);
+    }
+    bool good = everywhere && kern_fds_connect(fds, addresses, diag);
+    free(addresses);
     return good;
 }
 
@@ -105,8 +204,10 @@ static bool share_group(struct kern_fabric *fabric, const struct kern_group_plac
     size_t bytes = count * sizeof(struct entry);
     struct entry *mine = kern_calloc(count, sizeof *mine);
     struct entry *all = kern_calloc(count * place->size, sizeof *all);
+    struct kern_fds fds;
+    open_descriptors(fabric, place, count, &fds, diag);
     for (size_t t = 0; t < count; t++)
-        make_entry(fabric, targets[t], &mine[t], diag);
+        make_entry(fabric, targets[t], &fds, &mine[t], diag);
     MPI_Request request;
     MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, place->comm, &request);
     fabric->facts.collectives++;
@@ -119,12 +220,21 @@ static bool share_group(struct kern_fabric *fabric, const struct kern_group_plac
         int peer = place->members[m];
         for (size_t t = 0; t < count; t++) {
             const struct entry *entry = &all[m * count + t];
-            if (*address_of(fabric, peer, targets[t])) // ours, or mapped for another group
-                continue;
-            good = check_entry(fabric, peer, targets[t], entry, diag) &&
-                   import_entry(fabric, peer, entry, diag) && good;
+            if (peer != fabric->world->rank)
+                good = check_entry(fabric, peer, targets[t], entry, diag) && good;
+            bool mapped = *address_of(fabric, peer, targets[t]) != 0; // ours, or for another group
+            if (good && !mapped && entry->kind == KERN_HANDLE_FABRIC)
+                good = import_entry(fabric, peer, entry, diag);
         }
     }
+    // Whoever connects waits for all others, so all must be able to.
+    int ready = good;
+    if (fabric->kind == KERN_HANDLE_POSIX_FD)
+        MPI_Allreduce(MPI_IN_PLACE, &ready, 1, MPI_INT, MPI_MIN, place->comm);
+    if (fds.place && ready)
+        good = connect_descriptors(&fds, all, count, diag) &&
+               pass_descriptors(fabric, &fds, targets, count, diag);
+    kern_fds_close(&fds);
     free(all);
     free(mine);
     return good;

@@ -16,14 +16,16 @@
 // The road that exported memory takes, agreed over the world, and why it was chosen.
 struct kern_road {
     enum kern_handle_kind kind;
-    char why[160];
+    char why[240];
 };
 
-// Tries a real allocation on device [ordinal]: the device's attribute only says what the chip could
-// do. Every rank exports a granule, imports its neighbour's, and the world takes what works
-// everywhere. [needed] false (nothing is shared) chooses KERN_HANDLE_NONE. Collective.
-bool kern_road_choose(const struct kern_world *world, const struct kern_device *device, int ordinal,
-                      bool needed, struct kern_road *road, struct kern_diag *diag);
+// Tries real allocations on device [ordinal], because its attributes only say what the chip could do:
+// every rank exports a granule and maps its neighbour's. Fabric handles are taken if they work
+// everywhere, else file descriptors, unless a group that shares memory spans nodes; then the error
+// names group, nodes, buffers and the remedy. KERN_HANDLE_NONE if nothing is shared. Collective.
+bool kern_road_choose(const struct kern_world *world, const struct kern_manifest *manifest,
+                      const struct kern_groups *groups, const struct kern_device *device,
+                      int ordinal, struct kern_road *road, struct kern_diag *diag);
 
 struct kern_fabric;
 

@@ -93,16 +93,6 @@ void kern_run_topology(struct kern_run *run)
     kern_arena_free(&arena);
 }
 
-static bool shares_memory(const struct kern_run *run)
-{
-    for (uint32_t b = 0; b < run->manifest->n_buffers; b++) {
-        const struct kern_buffer *buffer = &run->manifest->buffers[b];
-        if (buffer->kind == KERN_PEER && run->groups.places[buffer->group.index].size > 1)
-            return true;
-    }
-    return false;
-}
-
 void kern_run_load(struct kern_run *run)
 {
     const struct kern_options *options = &run->options;
@@ -123,8 +113,8 @@ void kern_run_load(struct kern_run *run)
     run->rank = kern_rank_create(&config, &run->diag);
     int good = run->rank != NULL;
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, run->world.comm);
-    if (!good || !kern_road_choose(&run->world, run->device, ordinal, shares_memory(run), &run->road,
-                                   &run->diag))
+    if (!good || !kern_road_choose(&run->world, run->manifest, &run->groups, run->device, ordinal,
+                                   &run->road, &run->diag))
         return;
     if (kern_rank_load_modules(run->rank, &run->diag) &&
         kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
