@@ -193,8 +193,8 @@ static void report_missing(struct search *search, struct kern_diag *diag)
         }
         char hex[KERN_SHA256_HEX + 1];
         kern_sha256_to_hex(artifact->digest, hex);
-        const char *place = kern_arena_print(&search->arena, "modules.%s",
-                                             manifest->modules[m].name);
+        const char *place =
+            kern_arena_print(&search->arena, "modules.%s", manifest->modules[m].name);
         if (search->near[m] != NULL) {
             kern_fail(diag, KERN_EXIT_ARTIFACT, place,
                       "no artifact of source \"%s\" was found in %s: %s, the manifest pins %s",

@@ -14,7 +14,7 @@
 // Machine number of CUDA device code in an ELF header (the ELF specification's EM_CUDA).
 #define ELF_MACHINE_CUDA 190
 
-// The header of a container: cuda's fatbinary.h and the notes of `cuobjdump`.
+// The header of a container, as nvcc's fatbinary writes it; NVIDIA documents it nowhere.
 #define FATBIN_MAGIC 0xBA55ED50u
 struct fatbin_header {
     uint32_t magic;

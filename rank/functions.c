@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From the entry that a launch names to a function of the driver. Several modules of one artifact
-// may hold an entry of that name; the one whose parameters lie as the launch declares them is meant.
+// may hold an entry of that name; the one whose parameters lie as the launch declares them is
+// meant.
 #include "rank/internal.h"
 
 #include <stdlib.h>
@@ -30,9 +31,9 @@ static uint64_t align_up(uint64_t offset, uint64_t alignment)
     return (offset + alignment - 1) / alignment * alignment;
 }
 
-// Whether a parameter of [bytes] bytes after one that ends at [end] may lie at [offset]: scalars and
-// pointers at the next multiple of their own size, an aggregate at a multiple of its alignment, which
-// only the compiler of the kernel knows; C++ types go up to 128.
+// Whether a parameter of [bytes] bytes after one that ends at [end] may lie at [offset]: scalars
+// and pointers at the next multiple of their own size, an aggregate at a multiple of its alignment,
+// which only the compiler of the kernel knows; C++ types go up to 128.
 static bool offset_fits(const struct kern_param *param, uint64_t end, uint64_t offset)
 {
     if (param->kind != KERN_PARAM_BYTES) {
@@ -117,9 +118,9 @@ static bool find_function(const struct wanted *wanted, CUfunction *function, con
         if (matches) {
             *function = found;
         } else {
-            *layouts = kern_arena_print(&wanted->diag->arena, "%s%s(%s)",
-                                        *layouts == NULL ? "" : *layouts,
-                                        *layouts == NULL ? "" : " and ", layout);
+            *layouts =
+                kern_arena_print(&wanted->diag->arena, "%s%s(%s)", *layouts == NULL ? "" : *layouts,
+                                 *layouts == NULL ? "" : " and ", layout);
         }
     }
     return true;
@@ -256,8 +257,7 @@ static bool resolve_op(struct kern_rank *rank, const struct kern_op *op, uint32_
         struct wanted wanted = {.rank = rank, .launch = &op->launches[l], .diag = diag};
         indices[l] = KERN_NONE;
         if (!wanted.launch->is_extern) {
-            wanted.place =
-                kern_arena_print(&rank->arena, "ops.%s.impl.launches[%zu]", op->name, l);
+            wanted.place = kern_arena_print(&rank->arena, "ops.%s.impl.launches[%zu]", op->name, l);
             ok = resolve_launch(&wanted, &indices[l], vars) && ok;
         }
     }
@@ -270,8 +270,7 @@ bool rank_functions_resolve(struct kern_rank *rank, struct kern_diag *diag)
     struct rank_modules *modules = &rank->modules;
     int opt_in = 0;
     if (!KERN_CU(rank->device, diag, "asking for the device's shared memory", cuDeviceGetAttribute,
-                 &opt_in, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-                 rank->cu_device)) {
+                 &opt_in, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, rank->cu_device)) {
         return false;
     }
     modules->launch_functions =

@@ -25,7 +25,7 @@ struct rank_function {
 };
 
 struct rank_modules {
-    CUmodule *handles; // every container that was loaded, in order of the modules
+    CUmodule *handles;  // every container that was loaded, in order of the modules
     uint32_t *artifact; // of each handle: index of its artifact
     size_t count, capacity, artifact_capacity;
     uint32_t *artifact_of; // per manifest module
@@ -137,8 +137,13 @@ bool rank_artifacts_find(const struct kern_rank *rank, struct rank_artifacts *ar
 void rank_artifacts_free(struct rank_artifacts *artifacts);
 
 // fatbin.c
-enum rank_image_kind { RANK_IMAGE_UNKNOWN, RANK_IMAGE_CUBIN, RANK_IMAGE_FATBIN, RANK_IMAGE_PTX,
-                       RANK_IMAGE_SHARED_OBJECT };
+enum rank_image_kind {
+    RANK_IMAGE_UNKNOWN,
+    RANK_IMAGE_CUBIN,
+    RANK_IMAGE_FATBIN,
+    RANK_IMAGE_PTX,
+    RANK_IMAGE_SHARED_OBJECT,
+};
 // What [length] bytes seem to be, by their first bytes.
 enum rank_image_kind rank_image_kind(const uint8_t *bytes, size_t length);
 // Whether every section of the ELF file lies inside it: a driver that is given no length would read

@@ -26,8 +26,9 @@ bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes,
     char what[RANK_WHAT];
     rank_print(what, "writing buffer %s", declared->name);
     if (declared->kind != KERN_INPUT && declared->kind != KERN_INOUT) {
-        return kern_fail(diag, KERN_EXIT_USAGE, what, "it is of kind %s: only input and inout "
-                         "buffers are written", kern_buffer_kind_name(declared->kind));
+        return kern_fail(diag, KERN_EXIT_USAGE, what,
+                         "it is of kind %s: only input and inout buffers are written",
+                         kern_buffer_kind_name(declared->kind));
     }
     if (!check_length(declared, what, length, diag) ||
         !kern_domain_check(rank->manifest, declared, bytes, length, vars, &rank->provision, diag)) {
@@ -47,7 +48,7 @@ bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes,
            KERN_CU(rank->device, diag, what, cuEventRecord, memory->staged, rank->stream);
 }
 
-// Copies [length] bytes of the buffer into its staging memory if it has any, else to [to], and waits.
+// Copies the first [length] bytes of the buffer to [to] and waits.
 static bool copy_out(struct kern_rank *rank, uint32_t buffer, void *to, size_t length,
                      const char *what, struct kern_diag *diag)
 {
@@ -70,8 +71,10 @@ bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t
     case KERN_WORKSPACE:
         break;
     default:
-        return kern_fail(diag, KERN_EXIT_USAGE, what, "it is of kind %s: only output, inout, carry "
-                         "and workspace buffers are read", kern_buffer_kind_name(declared->kind));
+        return kern_fail(diag, KERN_EXIT_USAGE, what,
+                         "it is of kind %s: only output, inout, carry and workspace buffers are "
+                         "read",
+                         kern_buffer_kind_name(declared->kind));
     }
     if (!check_length(declared, what, length, diag)) {
         return false;

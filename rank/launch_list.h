@@ -24,7 +24,7 @@ enum rank_launch_kind { RANK_LAUNCH_KERNEL };
 
 struct rank_launch {
     enum rank_launch_kind kind;
-    const char *place; // "programs.step.calls[2] (dispatch) launch 0 kern_ep_dispatch"
+    const char *place;            // "programs.step.calls[2] (dispatch) launch 0 kern_ep_dispatch"
     const struct kern_when *when; // NULL: always
     struct rank_store *stores;
     size_t n_stores;
@@ -46,7 +46,8 @@ struct rank_program {
     char *place; // "programs.step"
     struct rank_launch *launches;
     size_t n_launches;
-    size_t *call_first; // n_calls + 1: the launches of call i are [call_first[i], call_first[i + 1])
+    // Call i has the launches from call_first[i] up to call_first[i + 1]: n_calls + 1 of them.
+    size_t *call_first;
     bool *reads_var;      // per var: a grid, parameter, field or `when` depends on it
     bool *touches_buffer; // per buffer: an argument of a call
     bool *writes_buffer;
@@ -66,14 +67,15 @@ struct rank_call_site {
     struct kern_rank *rank;
     struct rank_program *program;
     const struct kern_op *op;
-    const struct rank_value *args;   // one per interface param
-    const CUdeviceptr *scratch; // one per scratch of the op
-    struct rank_launch *launch;      // the launch being made
+    const struct rank_value *args; // one per interface param
+    const CUdeviceptr *scratch;    // one per scratch of the op
+    struct rank_launch *launch;    // the launch being made
 };
 
 // compile.c: the value of a launch argument or pack field of any kind but pack and tensormap.
 struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_value *source);
-// Puts [value] into the low [width] bytes at [to], now or, if it depends on vars, before each launch.
+// Puts [value] into the low [width] bytes at [to], now or, if it depends on vars, before each
+// launch.
 void rank_value_place(struct rank_call_site *site, const struct rank_value *value, void *to,
                       uint32_t width);
 

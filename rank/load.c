@@ -36,8 +36,8 @@ static uint64_t largest_upload(const struct kern_rank *rank)
 {
     uint64_t largest = 0;
     for (uint32_t b = 0; b < rank->manifest->n_buffers; b++) {
-        bool uploaded = is_source_in_use(rank, b) ||
-                        (is_weight(rank, b) && rank->buffers[b].host == NULL);
+        bool uploaded =
+            is_source_in_use(rank, b) || (is_weight(rank, b) && rank->buffers[b].host == NULL);
         if (uploaded && rank->manifest->buffers[b].bytes > largest) {
             largest = rank->manifest->buffers[b].bytes;
         }
@@ -102,8 +102,8 @@ static bool load_weight_buffers(struct loader *loader, struct kern_diag *diag)
     const struct kern_rank *rank = loader->rank;
     for (uint32_t b = 0; b < rank->manifest->n_buffers; b++) {
         void *host = rank->buffers[b].host;
-        if (is_weight(rank, b) && !(host != NULL ? assemble(loader, b, host, diag)
-                                                 : upload(loader, b, diag))) {
+        if (is_weight(rank, b) &&
+            !(host != NULL ? assemble(loader, b, host, diag) : upload(loader, b, diag))) {
             return false;
         }
     }
@@ -184,10 +184,10 @@ bool kern_rank_load_weights(struct kern_rank *rank, const char *const *paths, si
         }
     }
     loader.checkpoint = checkpoint;
-    bool ok = rank_enter(rank, diag) &&
-              (n_bound == 0 ||
-               kern_weights_check(rank->manifest, rank->group_index, checkpoint, diag)) &&
-              load_all(&loader, diag);
+    bool ok =
+        rank_enter(rank, diag) &&
+        (n_bound == 0 || kern_weights_check(rank->manifest, rank->group_index, checkpoint, diag)) &&
+        load_all(&loader, diag);
     kern_safetensors_close(checkpoint);
     if (ok) {
         rank_sources_free(rank);

@@ -88,8 +88,8 @@ static bool allocate_buffer(struct kern_rank *rank, const struct kern_buffer *bu
     if (!rank_zero(rank, memory->address, bytes, what, diag)) {
         return false;
     }
-    bool staged = buffer->kind == KERN_INPUT || buffer->kind == KERN_OUTPUT ||
-                  buffer->kind == KERN_INOUT;
+    bool staged =
+        buffer->kind == KERN_INPUT || buffer->kind == KERN_OUTPUT || buffer->kind == KERN_INOUT;
     return !staged || allocate_staging(rank, buffer, memory, diag);
 }
 
@@ -132,8 +132,7 @@ static bool allocate_scratch(struct kern_rank *rank, struct kern_diag *diag)
     rank->scratch = kern_arena_array(&rank->arena, manifest->n_ops, sizeof(*rank->scratch));
     for (uint32_t o = 0; o < manifest->n_ops; o++) {
         const struct kern_op *op = &manifest->ops[o];
-        rank->scratch[o] =
-            kern_arena_array(&rank->arena, op->n_scratch, sizeof(**rank->scratch));
+        rank->scratch[o] = kern_arena_array(&rank->arena, op->n_scratch, sizeof(**rank->scratch));
         for (size_t s = 0; s < op->n_scratch; s++) {
             uint64_t bytes = op->scratch[s].bytes;
             char what[RANK_WHAT];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading code: every artifact that the manifest pins becomes one module of the driver or, if it has
-// several containers, one per container that has code for this device.
+// Loading code: every artifact that the manifest pins becomes one module of the driver or, if it
+// has several containers, one per container that has code for this device.
 #include "rank/internal.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packs: the bytes of one aggregate parameter. What does not depend on vars is in the image from the
-// beginning, the rest is stored there before each launch.
+// Packs: the bytes of one aggregate parameter. What does not depend on vars is in the image from
+// the beginning, the rest is stored there before each launch.
 #include "rank/internal.h"
 
 void *rank_pack_image(struct rank_call_site *site, const struct kern_pack *pack,

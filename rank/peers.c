@@ -38,8 +38,8 @@ void rank_exports_list(struct kern_rank *rank)
         if (!buffer_left && !state_left) {
             return;
         }
-        if (buffer_left && (!state_left || strcmp(manifest->buffers[b].name,
-                                                  manifest->states[s].name) <= 0)) {
+        if (buffer_left &&
+            (!state_left || strcmp(manifest->buffers[b].name, manifest->states[s].name) <= 0)) {
             add_export(rank, KERN_TARGET_BUFFER, b, manifest->buffers[b].name,
                        manifest->buffers[b].bytes, &rank->buffers[b].mapping);
             b++;
@@ -67,8 +67,7 @@ bool kern_rank_fill_peer(struct kern_rank *rank, uint32_t buffer, const CUdevice
         return kern_fail(diag, KERN_EXIT_PEER, what,
                          "%zu addresses were given for a %s buffer of %llu bytes; a peer buffer "
                          "takes one for each member of its group",
-                         count, kern_buffer_kind_name(peer->kind),
-                         (unsigned long long)peer->bytes);
+                         count, kern_buffer_kind_name(peer->kind), (unsigned long long)peer->bytes);
     }
     for (size_t i = 0; i < count; i++) {
         if (addresses[i] == 0) {

@@ -17,8 +17,8 @@ static void copy_config(struct kern_rank *rank, const struct kern_rank_config *c
     }
     const char **dirs = kern_arena_array(&rank->arena, config->n_kernel_dirs, sizeof(*dirs));
     for (size_t i = 0; i < config->n_kernel_dirs; i++) {
-        dirs[i] = kern_arena_copy(&rank->arena, config->kernel_dirs[i],
-                                  strlen(config->kernel_dirs[i]));
+        dirs[i] =
+            kern_arena_copy(&rank->arena, config->kernel_dirs[i], strlen(config->kernel_dirs[i]));
     }
     rank->device = config->device;
     rank->manifest = config->manifest;

@@ -110,8 +110,8 @@ static bool launch_kernel(struct kern_rank *rank, struct rank_launch *launch, co
 
 static bool in_range(const struct kern_when *when, const uint64_t *vars)
 {
-    return when == NULL || (vars[when->var.index] >= when->min &&
-                            vars[when->var.index] <= when->max);
+    return when == NULL ||
+           (vars[when->var.index] >= when->min && vars[when->var.index] <= when->max);
 }
 
 bool rank_launch_range(struct kern_rank *rank, const struct rank_program *program, size_t first,

@@ -63,8 +63,7 @@ static uint64_t slices_in(const struct kern_tensormap *tensormap, uint64_t bytes
     for (size_t d = 1; d < outermost; d++) {
         slice += (tensormap->dims[d] - 1) * tensormap->strides[d - 1];
     }
-    return bytes_left < slice ? 0
-                              : (bytes_left - slice) / tensormap->strides[outermost - 1] + 1;
+    return bytes_left < slice ? 0 : (bytes_left - slice) / tensormap->strides[outermost - 1] + 1;
 }
 
 bool rank_tensormap_encode(const struct kern_rank *rank, const struct kern_tensormap *tensormap,
@@ -94,10 +93,9 @@ bool rank_tensormap_encode(const struct kern_rank *rank, const struct kern_tenso
     }
     CUtensorMap map;
     if (!KERN_CU(rank->device, diag, place, cuTensorMapEncodeTiled, &map,
-                 types[tensormap->dtype].type, (cuuint32_t)n_dims,
-                 (void *)(uintptr_t)value->value, dims, strides, box, element_strides,
-                 CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(tensormap->swizzle),
-                 promotion_of(tensormap->l2_promotion),
+                 types[tensormap->dtype].type, (cuuint32_t)n_dims, (void *)(uintptr_t)value->value,
+                 dims, strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                 swizzle_of(tensormap->swizzle), promotion_of(tensormap->l2_promotion),
                  tensormap->oob_nan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
                                     : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)) {
         return false;

@@ -124,15 +124,15 @@ bool kern_vmm_import(const struct kern_device *device, int ordinal,
                      struct kern_mapping *mapping, struct kern_diag *diag)
 {
     char text[RANK_WHAT];
-    rank_print(text, "importing %s, %llu bytes, from a %s handle", what,
-               (unsigned long long)mapped, kern_handle_kind_name(shareable->kind));
+    rank_print(text, "importing %s, %llu bytes, from a %s handle", what, (unsigned long long)mapped,
+               kern_handle_kind_name(shareable->kind));
     if (shareable->kind == KERN_HANDLE_NONE || mapped == 0) {
         return kern_fail(diag, KERN_EXIT_DEVICE, text, "there is nothing to map");
     }
     unsigned char fabric[sizeof(shareable->fabric)];
     memcpy(fabric, shareable->fabric, sizeof(fabric));
-    void *from = shareable->kind == KERN_HANDLE_FABRIC ? (void *)fabric
-                                                       : (void *)(uintptr_t)shareable->fd;
+    void *from =
+        shareable->kind == KERN_HANDLE_FABRIC ? (void *)fabric : (void *)(uintptr_t)shareable->fd;
     CUmemGenericAllocationHandle handle = 0;
     if (!KERN_CU(device, diag, text, cuMemImportFromShareableHandle, &handle, from,
                  kinds[shareable->kind].type)) {

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "rank/internal.h"
 
 #define HEADER_BYTES 16
@@ -168,6 +169,31 @@ static void every_truncation(void **state)
     }
 }
 
+// What nvcc makes of the examples' kernels, where it is there.
+static void containers_of_a_real_artifact(void **state)
+{
+    (void)state;
+    struct kern_diag diag = {0};
+    size_t length = 0, count = 0;
+    struct rank_span *spans = NULL;
+    char *bytes = kern_file_read(KERN_BUILD_DIR "/kernels/toy_scale.so", 1 << 26, &length,
+                                 KERN_EXIT_USAGE, &diag);
+    kern_diag_clear(&diag);
+    if (bytes == NULL || memmem(bytes, length, ".nv_fatbin", 10) == NULL) {
+        free(bytes);
+        skip();
+    }
+    assert_int_equal(rank_image_kind((uint8_t *)bytes, length), RANK_IMAGE_SHARED_OBJECT);
+    assert_true(rank_fatbin_split((uint8_t *)bytes, length, "toy", &spans, &count, &diag));
+    assert_true(count >= 1);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(rank_image_kind((uint8_t *)bytes + spans[i].offset, spans[i].length),
+                         RANK_IMAGE_FATBIN);
+    }
+    free(spans);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_shared_object_without_device_code),
         cmocka_unit_test(hostile_headers),
         cmocka_unit_test(every_truncation),
+        cmocka_unit_test(containers_of_a_real_artifact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,9 @@ extern char **environ;
 static char checkpoint[] = "/tmp/kern-rank-fault-XXXXXX";
 
 // One of everything that needs the driver: an export, a peer, a state, scratch, a weight on the
-// device and one on the host, a source, shared memory and a cluster beyond the ordinary, a tensormap.
+// device and one on the host, a source, shared memory and a cluster beyond the ordinary, a
+// tensormap.
+// clang-format off
 #define EVERYTHING                                                                                 \
     FIXTURE_HEAD                                                                                   \
     "'topology': {'groups': {'g': 1}}, 'states': {'s': {'bytes': 4096}},"                          \
@@ -68,13 +70,14 @@ static char checkpoint[] = "/tmp/kern-rank-fault-XXXXXX";
     "    {'op': 'add', 'args': [{'buf': 'h'}, {'buf': 'y'}, {'i32': 0}, {'i32': 64}]},"            \
     "    {'op': 'add', 'args': [{'buf': 'x'}, {'buf': 'y'}, {'i32': 5}, {'i32': 64}]},"            \
     "    {'op': 'greet', 'args': [{'buf': 'p'}, {'buf': 'y'}, {'i32': 1}, {'rank': 'g'}]}]}}}"
+// clang-format on
 
 static bool share_with_itself(struct rank_fixture *fixture)
 {
     const struct kern_export *exports;
     kern_rank_exports(fixture->rank, &exports);
-    struct kern_mapping own = {.address = exports[0].address, .mapped = exports[0].mapped,
-                               .handle = exports[0].handle};
+    struct kern_mapping own = {
+        .address = exports[0].address, .mapped = exports[0].mapped, .handle = exports[0].handle};
     struct kern_shareable shareable;
     struct kern_mapping mapping = {0};
     if (!kern_vmm_export(fixture->device, &own, KERN_HANDLE_FABRIC, "c", &shareable,
@@ -93,8 +96,8 @@ static bool step(struct rank_fixture *fixture)
     int32_t x[64] = {3}, y[64] = {0};
     uint64_t nanoseconds = 0;
     uint32_t program = fixture_program(fixture, "step");
-    return kern_rank_write(fixture->rank, fixture_buffer(fixture, "x"), x, sizeof(x),
-                           fixture->vars, &fixture->diag) &&
+    return kern_rank_write(fixture->rank, fixture_buffer(fixture, "x"), x, sizeof(x), fixture->vars,
+                           &fixture->diag) &&
            kern_rank_issue(fixture->rank, program, fixture->vars, &fixture->diag) &&
            kern_rank_wait(fixture->rank, kern_deadline_in(20), NULL, &fixture->diag) &&
            kern_rank_elapsed(fixture->rank, &nanoseconds, &fixture->diag) &&
@@ -131,8 +134,8 @@ static enum outcome live_with_fault(const char *fault, const char *path)
         fixture_close(&fixture);
         return SOUND;
     }
-    bool handled = kern_diag_code(&fixture.diag) == KERN_EXIT_DEVICE &&
-                   names_function(&fixture.diag, fault);
+    bool handled =
+        kern_diag_code(&fixture.diag) == KERN_EXIT_DEVICE && names_function(&fixture.diag, fault);
     if (!handled) {
         fprintf(stderr, "with %s:\n", fault);
         kern_diag_print(&fixture.diag, stderr, 5);
@@ -225,8 +228,12 @@ static int make_checkpoint(void **state)
     close(fd);
     static const int32_t values[64];
     static const uint64_t shape[1] = {64};
-    struct kern_tensor_data tensor = {.name = "t", .dtype = KERN_I32, .shape = shape, .rank = 1,
-                                      .bytes = values, .length = sizeof(values)};
+    struct kern_tensor_data tensor = {.name = "t",
+                                      .dtype = KERN_I32,
+                                      .shape = shape,
+                                      .rank = 1,
+                                      .bytes = values,
+                                      .length = sizeof(values)};
     struct kern_diag diag = {0};
     return !kern_safetensors_write(checkpoint, &tensor, 1, &diag);
 }

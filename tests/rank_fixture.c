@@ -24,8 +24,8 @@ static void fail_with_diag(struct rank_fixture *fixture, const char *what)
 static char *manifest_text(struct rank_fixture *fixture, const char *json)
 {
     size_t length = 0;
-    char *artifact =
-        kern_file_read(FIXTURE_ARTIFACT, 1 << 26, &length, KERN_EXIT_USAGE, &fixture->diag);
+    const char *path = fixture->artifact != NULL ? fixture->artifact : FIXTURE_ARTIFACT;
+    char *artifact = kern_file_read(path, 1 << 26, &length, KERN_EXIT_USAGE, &fixture->diag);
     if (artifact == NULL) {
         fail_with_diag(fixture, "reading the artifact");
     }
@@ -69,8 +69,10 @@ bool fixture_create(struct rank_fixture *fixture, const char *json)
     for (size_t v = 0; v < 8; v++) {
         fixture->vars[v] = 1;
     }
-    fixture->device = kern_device_open(KERN_DEVICE_WANT_EMU, KERN_BUILD_DIR "/lib/libkern-emu.so",
-                                       &fixture->diag);
+    if (fixture->device == NULL) {
+        fixture->device = kern_device_open(KERN_DEVICE_WANT_EMU,
+                                           KERN_BUILD_DIR "/lib/libkern-emu.so", &fixture->diag);
+    }
     if (fixture->device == NULL) {
         return false;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the rank share: a rank on the emulated device made from a manifest that the test
-// writes as a string.
+// What the tests of the rank share: a rank on the emulated device made from a manifest that the
+// test writes as a string.
 #ifndef KERN_TESTS_RANK_FIXTURE_H
 #define KERN_TESTS_RANK_FIXTURE_H
 
@@ -18,13 +18,14 @@
 #define FIXTURE_DIRECTORY KERN_BUILD_DIR "/tests/rank_kernels"
 #define FIXTURE_ARTIFACT FIXTURE_DIRECTORY "/rank_kernels.so"
 
-// Module k of the manifests below; @SHA is replaced by the digest of FIXTURE_ARTIFACT.
+// Module k of the manifests below; @SHA is replaced by the digest of the fixture's artifact.
 #define FIXTURE_HEAD                                                                               \
     "{'schema_version': 7, 'model': 'test',"                                                       \
     " 'modules': {'k': {'source': 'rank_kernels.so', 'sha256': '@SHA'}},"
 
 // One launch of entry [name] of module k with one block of one thread.
-#define FIXTURE_LAUNCH(name) "{'module': 'k', 'entry': '" name "', 'block': [1,1,1], 'grid': [1,1,1]"
+#define FIXTURE_LAUNCH(name)                                                                       \
+    "{'module': 'k', 'entry': '" name "', 'block': [1,1,1], 'grid': [1,1,1]"
 
 struct rank_fixture {
     struct kern_device *device;
@@ -36,12 +37,14 @@ struct rank_fixture {
     int ordinal;
     uint64_t capacity;
     uint64_t seqs;
+    const char *artifact;    // whose digest @SHA is; NULL: FIXTURE_ARTIFACT
     const char *const *dirs; // NULL: FIXTURE_DIRECTORY
     size_t n_dirs;
 };
 
-// Fills in what is not set above, opens the emulated device and parses [json], in which ' stands
-// for ". The test fails if the manifest is refused; false if the device or the rank cannot be had.
+// Fills in what is not set above, opens the emulated device (unless there is one) and parses
+// [json], in which ' stands for ". The test fails if the manifest is refused; false if the device
+// or the rank cannot be had.
 bool fixture_create(struct rank_fixture *fixture, const char *json);
 
 // Creates the rank, loads modules, allocates with fabric handles and compiles; true if all did.
@@ -64,8 +67,8 @@ void fixture_write(struct rank_fixture *fixture, const char *buffer, const void 
                    size_t length);
 void fixture_read(struct rank_fixture *fixture, const char *buffer, void *bytes, size_t length);
 
-// Checks that the diag holds an error of kind [code] whose line contains each of the texts (the last
-// one NULL), then clears it.
+// Checks that the diag holds an error of kind [code] whose line contains each of the texts (the
+// last one NULL), then clears it.
 void fixture_expect(struct rank_fixture *fixture, enum kern_exit code, ...);
 
 // What emu holds for this process on device 0.

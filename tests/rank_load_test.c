@@ -58,6 +58,7 @@ static int remove_checkpoint(void **state)
 
 // s1 and s2 are read by the first call only, s3 by the second: it may take the place of s1. The
 // derive programs make c1 = s1 + 5, c2 = s2 + 6 and c3 = s3 + 7; the step adds 1 to the weights.
+// clang-format off
 #define BUFFER(name, kind, more)                                                                   \
     "'" name "': {'dtype': 'i32', 'shape': [1024], 'kind': '" kind "'" more "},"
 #define ADD(from, to, a)                                                                           \
@@ -86,6 +87,7 @@ static int remove_checkpoint(void **state)
     "    {'buf': 's2'}, {'buf': 'c2'}]}]},"                                                        \
     "  'b': {'derive': true, 'calls': [" ADD("s3", "c3", "7") "]},"                                \
     "  'step': {'calls': [" ADD("w", "y", "1") "," ADD("h", "z", "1") "]}}}"
+// clang-format on
 
 static void expect_values(struct rank_fixture *fixture, const char *buffer, int tensor, int added)
 {
@@ -102,8 +104,8 @@ static void weights_and_derived_carries(void **state)
     struct rank_fixture fixture = {0};
     fixture_open(&fixture, DERIVING);
     uint64_t with_sources = fixture_stats(&fixture).live_bytes;
-    assert_false(kern_rank_issue(fixture.rank, fixture_program(&fixture, "a"), fixture.vars,
-                                 &fixture.diag));
+    assert_false(
+        kern_rank_issue(fixture.rank, fixture_program(&fixture, "a"), fixture.vars, &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_USAGE, "programs.a", "derive", NULL);
 
     assert_false(kern_rank_load_weights(fixture.rank, NULL, 0, &fixture.diag));
@@ -136,6 +138,7 @@ static void a_checkpoint_that_does_not_fit(void **state)
 {
     (void)state;
     struct rank_fixture fixture = {0};
+    // clang-format off
     fixture_open(&fixture,
                  FIXTURE_HEAD "'buffers': {"
                  BUFFER("w", "weight", ", 'bind': [{'tensor': 'nowhere'}]")
@@ -143,6 +146,7 @@ static void a_checkpoint_that_does_not_fit(void **state)
                  "'ops': {'add': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32', 'i32'],"
                  "   'impl': {'launches': [" FIXTURE_LAUNCH("add") "}]}}},"
                  "'programs': {'step': {'calls': [" ADD("w", "y", "1") "]}}}");
+    // clang-format on
     const char *paths[] = {checkpoint};
     assert_false(kern_rank_load_weights(fixture.rank, paths, 1, &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "nowhere", NULL);
@@ -157,6 +161,7 @@ static void errors_of_kernels_are_reported(void **state)
 {
     (void)state;
     struct rank_fixture fixture = {0};
+    // clang-format off
     fixture_open(&fixture,
                  FIXTURE_HEAD "'buffers': {'e': {'dtype': 'i32', 'shape': [3], 'kind': 'output',"
                  "  'fill': 'error'}, 'c': {'dtype': 'i32', 'shape': [3], 'kind': 'carry'},"
@@ -167,6 +172,7 @@ static void errors_of_kernels_are_reported(void **state)
                  "  {'buf': 'e'}, {'i32': 0}, {'i32': 3}]}]},"
                  " 'other': {'calls': [{'op': 'add', 'args': [{'buf': 'x'}, {'buf': 'c'},"
                  "  {'i32': 0}, {'i32': 3}]}]}}}");
+    // clang-format on
     uint32_t step = fixture_program(&fixture, "step");
     fixture_run(&fixture, "step");
     assert_true(kern_rank_check_errors(fixture.rank, step, &fixture.diag));
@@ -177,8 +183,8 @@ static void errors_of_kernels_are_reported(void **state)
     fixture_expect(&fixture, KERN_EXIT_PEER, "programs.step", "error 77", "word 2", "buffer e",
                    NULL);
     fixture_run(&fixture, "other");
-    assert_true(kern_rank_check_errors(fixture.rank, fixture_program(&fixture, "other"),
-                                       &fixture.diag));
+    assert_true(
+        kern_rank_check_errors(fixture.rank, fixture_program(&fixture, "other"), &fixture.diag));
     fixture_close(&fixture);
 }
 

@@ -16,6 +16,7 @@
 #define GRANULARITY (2u << 20)
 
 // States of every size, indexed with strides 4 and 6, so pages of 12 tokens.
+// clang-format off
 #define STATES                                                                                     \
     FIXTURE_HEAD                                                                                   \
     "'states': {'fixed': {'bytes': 100}, 'kv': {'bytes_per_token': 4096},"                         \
@@ -38,6 +39,7 @@
     "  {'op': 'add', 'args': [{'buf': 'a'}, {'buf': 'y'}, {'i32': 0}, {'i32': 2}]},"               \
     "  {'op': 'add', 'args': [{'buf': 'l'}, {'buf': 'y'}, {'i32': 0}, {'i32': 2}]},"               \
     "  {'op': 'add', 'args': [{'buf': 'b'}, {'buf': 'y'}, {'i32': 0}, {'i32': 2}]}]}}}"
+// clang-format on
 
 static void states_follow_capacity(void **state)
 {
@@ -84,6 +86,7 @@ static void a_host_state_is_refused(void **state)
 {
     (void)state;
     struct rank_fixture fixture = {0};
+    // clang-format off
     assert_false(fixture_try(
         &fixture,
         FIXTURE_HEAD
@@ -93,11 +96,13 @@ static void a_host_state_is_refused(void **state)
         FIXTURE_LAUNCH("count_up") "}]}}},"
         "'programs': {'step': {'calls': [{'op': 'touch', 'args': [{'state': 'kv'}, {'i32': 1}]}]}}"
         "}"));
+    // clang-format on
     fixture_expect(&fixture, KERN_EXIT_USAGE, "states.kv", "host layout", NULL);
     fixture_close(&fixture);
 }
 
 // Each rank shows word 0 of x and lets its peers add to word 1.
+// clang-format off
 #define PEERS                                                                                      \
     FIXTURE_HEAD                                                                                   \
     "'topology': {'groups': {'ep': 2}}, 'states': {'m': {'bytes': 64}, 'w': {'bytes': 64}},"       \
@@ -118,6 +123,7 @@ static void a_host_state_is_refused(void **state)
     "   {'op': 'touch', 'args': [{'state': 'm'}, {'i32': 1}]}]},"                                  \
     "  'bump': {'calls': [{'op': 'bump', 'args': [{'buf': 'x'}, {'i32': 1}]},"                     \
     "   {'op': 'touch', 'args': [{'state': 'w'}, {'i32': 1}]}]}}}"
+// clang-format on
 
 static void share(struct rank_fixture *from, struct rank_fixture *to, size_t index,
                   enum kern_handle_kind kind, struct kern_mapping *mapping)
@@ -266,26 +272,26 @@ static void imports_that_cannot_be(void **state)
     assert_true(make_peer(&fixture, KERN_HANDLE_FABRIC));
     const struct kern_export *exports;
     kern_rank_exports(fixture.rank, &exports);
-    struct kern_mapping own = {.address = exports[0].address, .mapped = exports[0].mapped,
-                               .handle = exports[0].handle};
+    struct kern_mapping own = {
+        .address = exports[0].address, .mapped = exports[0].mapped, .handle = exports[0].handle};
     struct kern_mapping mapping = {0};
     struct kern_shareable shareable;
     assert_false(kern_vmm_export(fixture.device, &own, KERN_HANDLE_POSIX_FD, "m", &shareable,
                                  &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_DEVICE, "exporting m as a posix-fd handle",
                    "cuMemExportToShareableHandle", NULL);
-    assert_false(kern_vmm_export(fixture.device, &own, KERN_HANDLE_NONE, "m", &shareable,
-                                 &fixture.diag));
+    assert_false(
+        kern_vmm_export(fixture.device, &own, KERN_HANDLE_NONE, "m", &shareable, &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_DEVICE, "cannot be shared", NULL);
-    assert_true(kern_vmm_export(fixture.device, &own, KERN_HANDLE_FABRIC, "m", &shareable,
-                                &fixture.diag));
+    assert_true(
+        kern_vmm_export(fixture.device, &own, KERN_HANDLE_FABRIC, "m", &shareable, &fixture.diag));
     // More than was exported: the import is undone, which fixture_close sees.
     assert_false(kern_vmm_import(fixture.device, 0, &shareable, 2 * own.mapped, "m", &mapping,
                                  &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_DEVICE, "importing m", "cuMemMap", NULL);
     shareable.fabric[5] ^= 1;
-    assert_false(kern_vmm_import(fixture.device, 0, &shareable, own.mapped, "m", &mapping,
-                                 &fixture.diag));
+    assert_false(
+        kern_vmm_import(fixture.device, 0, &shareable, own.mapped, "m", &mapping, &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_DEVICE, "cuMemImportFromShareableHandle", NULL);
     assert_int_equal(mapping.mapped, 0);
     fixture_close(&fixture);

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "tests/rank_fixture.h"
 
+// clang-format off
 #define BUFFERS                                                                                    \
     "'buffers': {'x': {'dtype': 'i32', 'shape': [4], 'kind': 'input'},"                            \
     " 'y': {'dtype': 'i32', 'shape': [4], 'kind': 'output'}},"
@@ -24,6 +25,7 @@
 #define ADD                                                                                        \
     "'ops': {'add': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32', 'i32'],"               \
     " 'impl': {'launches': [" FIXTURE_LAUNCH("add") "}]}}},"
+// clang-format on
 
 static char scratch[] = "/tmp/kern-rank-modules-XXXXXX";
 
@@ -124,10 +126,12 @@ static void something_that_is_no_code(void **state)
     assert_true(kern_file_write(path, "abc", 3, &diag));
     const char *dirs[] = {scratch};
     struct rank_fixture fixture = {.dirs = dirs, .n_dirs = 1};
+    // clang-format off
     load(&fixture,
          "{'schema_version': 7, 'model': 'test', 'modules': {'k': {'source': 'text', 'sha256': "
          "'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'}}," BUFFERS ADD PROGRAM,
          false);
+    // clang-format on
     fixture_expect(&fixture, KERN_EXIT_ARTIFACT, path, "neither a cubin nor a fatbin", NULL);
     fixture_close(&fixture);
     unlink(path);
@@ -137,11 +141,13 @@ static void an_entry_that_is_not_there(void **state)
 {
     (void)state;
     struct rank_fixture fixture = {0};
+    // clang-format off
     load(&fixture,
          FIXTURE_HEAD BUFFERS
          "'ops': {'add': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32', 'i32'],"
          " 'impl': {'launches': [" FIXTURE_LAUNCH("substract") "}]}}}," PROGRAM,
          false);
+    // clang-format on
     fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "ops.add.impl.launches[0]", "module k",
                    "rank_kernels.so", "substract", NULL);
     fixture_close(&fixture);
@@ -151,6 +157,7 @@ static void a_layout_mismatch_shows_both_layouts(void **state)
 {
     (void)state;
     struct rank_fixture fixture = {0};
+    // clang-format off
     load(&fixture,
          FIXTURE_HEAD BUFFERS
          "'ops': {'add': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32', 'i64'],"
@@ -158,6 +165,7 @@ static void a_layout_mismatch_shows_both_layouts(void **state)
          "'programs': {'step': {'calls': [{'op': 'add', 'args': [{'buf': 'x'}, {'buf': 'y'},"
          " {'i32': 3}, {'i64': 4}]}]}}}",
          false);
+    // clang-format on
     fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "ops.add.impl.launches[0]",
                    "8 bytes at 0, 8 bytes at 8, 4 bytes at 16, 4 bytes at 20",
                    "in buffer<i32>: 8 bytes, out buffer<i32>: 8 bytes, i32: 4 bytes, i64: 8 bytes",
@@ -169,6 +177,7 @@ static void too_few_parameters(void **state)
 {
     (void)state;
     struct rank_fixture fixture = {0};
+    // clang-format off
     load(&fixture,
          FIXTURE_HEAD BUFFERS
          "'ops': {'add': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32'],"
@@ -176,6 +185,7 @@ static void too_few_parameters(void **state)
          "'programs': {'step': {'calls': [{'op': 'add', 'args': [{'buf': 'x'}, {'buf': 'y'},"
          " {'i32': 3}]}]}}}",
          false);
+    // clang-format on
     fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "the manifest declares", NULL);
     fixture_close(&fixture);
 }
@@ -185,6 +195,7 @@ static void more_shared_memory_than_the_device_has(void **state)
 {
     (void)state;
     struct rank_fixture fixture = {0};
+    // clang-format off
     load(&fixture,
          FIXTURE_HEAD "'buffers': {'y': {'dtype': 'u8', 'shape': [64], 'kind': 'output'}},"
          "'vars': {'n': {'max': 227}},"
@@ -192,6 +203,7 @@ static void more_shared_memory_than_the_device_has(void **state)
          FIXTURE_LAUNCH("geometry") ", 'shared_mem': {'mul': ['n', 1024]}}]}}},"
          "'programs': {'step': {'calls': [{'op': 'g', 'args': [{'buf': 'y'}]}]}}}",
          false);
+    // clang-format on
     fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "ops.g.impl.launches[0]",
                    "232448 bytes of dynamic and 1024 of static", NULL);
     fixture_close(&fixture);
