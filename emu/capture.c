@@ -2,7 +2,8 @@
 //
 // Stream capture: work of a capturing stream becomes nodes of a graph. A capture begins on one
 // stream; another stream joins it by waiting for an event that was recorded in it, and must be
-// waited for before the end. Whatever a capture cannot take makes it invalid, and it ends with that.
+// waited for before the end. Whatever a capture cannot take makes it invalid, and it ends with
+// that.
 //
 // One lock guards all captures: capturing is rare, and its functions cross streams and threads.
 #include "emu/work.h"
@@ -43,43 +44,6 @@ static struct emu_capture *find_capture(uint64_t id)
         capture = capture->next;
     }
     return capture;
-}
-
-// ---------------------------------------------------------------------------------------------
-// Sets of nodes
-
-// Room in [tails] for [more] nodes, which the caller may then add.
-static bool make_room(struct emu_tails *tails, size_t more)
-{
-    size_t need = tails->count + more;
-    if (need > tails->room) {
-        size_t room = need * 2;
-        uint32_t *node = realloc(tails->node, room * sizeof *node);
-        if (node == NULL) {
-            return false;
-        }
-        tails->node = node;
-        tails->room = room;
-    }
-    return true;
-}
-
-static bool add_tails(struct emu_tails *to, const struct emu_tails *from)
-{
-    if (!make_room(to, from->count)) {
-        return false;
-    }
-    size_t had = to->count;
-    for (size_t i = 0; i < from->count; i++) {
-        bool known = false;
-        for (size_t j = 0; j < had && !known; j++) {
-            known = to->node[j] == from->node[i];
-        }
-        if (!known) {
-            to->node[to->count++] = from->node[i];
-        }
-    }
-    return true;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -127,7 +91,7 @@ static CUresult begin(struct emu_stream *stream, CUstreamCaptureMode mode)
     struct emu_capture *capture = calloc(1, sizeof *capture);
     struct emu_graph *graph = emu_graph_new(stream->handle.context);
     // Room for the node that each submission leaves as the only tail, so that commit cannot fail.
-    if (capture == NULL || graph == NULL || !make_room(&stream->tails, 1)) {
+    if (capture == NULL || graph == NULL || !emu_tails_room(&stream->tails, 1)) {
         free(capture);
         if (graph != NULL) {
             emu_handle_free(graph);
@@ -312,7 +276,7 @@ static CUresult record_locked(struct emu_stream *stream, struct emu_event *event
     if (capture->error != CUDA_SUCCESS) {
         return capture->error;
     }
-    if (!add_tails(&event->tails, &stream->tails)) {
+    if (!emu_tails_add(&event->tails, &stream->tails)) {
         invalidate(capture);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -354,14 +318,14 @@ static CUresult wait_for_captured(struct emu_stream *stream, const struct emu_ev
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     // One more, for the tail that commit leaves in a stream without any.
-    if (!make_room(&stream->tails, event->tails.count + 1)) {
+    if (!emu_tails_room(&stream->tails, event->tails.count + 1)) {
         invalidate(of);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (capture == NULL) {
         join(of, stream);
     }
-    add_tails(&stream->tails, &event->tails);
+    emu_tails_add(&stream->tails, &event->tails);
     return CUDA_SUCCESS;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and memsets on a stream. Ranges are checked when the call is made. Page-locked host memory is
-// read and written when the copy runs; pageable memory is staged before the call returns, or the call
-// waits for the copy, as the driver does.
+// Copies and memsets on a stream. Ranges are checked when the call is made. Page-locked host memory
+// is read and written when the copy runs; pageable memory is staged before the call returns, or the
+// call waits for the copy, as the driver does.
 #include "emu/work.h"
 
 #include <string.h>
@@ -53,8 +53,8 @@ static CUresult submit_copy(struct emu_stream *stream, const struct side *to,
     // The product cannot overflow: the span of either side is larger.
     bool staged = from->pageable && width * height <= MAX_STAGED;
     struct emu_submission submission;
-    CUresult result = emu_submit_begin(&submission, stream, EMU_WORK_COPY,
-                                       staged ? width * height : 0);
+    CUresult result =
+        emu_submit_begin(&submission, stream, EMU_WORK_COPY, staged ? width * height : 0);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -82,8 +82,7 @@ static CUresult submit_copy(struct emu_stream *stream, const struct side *to,
     return result;
 }
 
-static CUresult copy(CUstream handle, struct side to, struct side from, size_t width,
-                     size_t height)
+static CUresult copy(CUstream handle, struct side to, struct side from, size_t width, size_t height)
 {
     CUresult result;
     struct emu_stream *stream = emu_stream_get(handle, &result);
@@ -148,9 +147,9 @@ static CUresult side_2d(CUmemorytype type, const void *host, CUdeviceptr device,
         __builtin_add_overflow(base, offset, &side->start)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    side->host = type == CU_MEMORYTYPE_HOST ||
-                 (type == CU_MEMORYTYPE_UNIFIED &&
-                  emu_place((const void *)side->start) == EMU_PLACE_PAGEABLE);
+    side->host =
+        type == CU_MEMORYTYPE_HOST || (type == CU_MEMORYTYPE_UNIFIED &&
+                                       emu_place((const void *)side->start) == EMU_PLACE_PAGEABLE);
     return CUDA_SUCCESS;
 }
 

@@ -26,7 +26,7 @@ static CUresult init_once(void)
     if (config.n_visible == 0) {
         return CUDA_ERROR_NO_DEVICE;
     }
-    CUresult fault = emu_fault_next("cuInit");
+    CUresult fault = (CUresult)emu_fault_next("cuInit");
     if (fault != CUDA_SUCCESS) {
         return fault;
     }
@@ -76,18 +76,24 @@ static CUresult check_context(const struct emu_context *context, unsigned flags)
     return flags & EMU_IGNORE_STICKY ? CUDA_SUCCESS : (CUresult)atomic_load(&context->sticky);
 }
 
-CUresult emu_enter(const char *function, unsigned flags)
+CUresult emu_ready(unsigned flags)
 {
     if (atomic_load_explicit(&state, memory_order_acquire) != STATE_READY) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
-    struct emu_context *context = emu_context_current();
-    CUresult result = check_context(context, flags);
+    CUresult result = check_context(emu_context_current(), flags);
     if (result == CUDA_SUCCESS && (flags & EMU_UNSAFE_IN_CAPTURE) && emu_capture_forbids()) {
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
+    return result;
+}
+
+CUresult emu_enter(const char *function, unsigned flags)
+{
+    CUresult result = emu_ready(flags);
     if (result == CUDA_SUCCESS) {
-        result = emu_fault_next(function);
+        result = (CUresult)emu_fault_next(function);
+        struct emu_context *context = emu_context_current();
         if (context != NULL && emu_error_is_sticky(result)) {
             emu_context_poison(context, result);
         }

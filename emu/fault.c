@@ -8,9 +8,13 @@
 //     KERN_EMU_FAIL=cuMemCreate:3@2                        only in the process of rank 2
 //     KERN_EMU_DELAY=cuLaunchKernelEx:500us                every call first waits
 //
-// Both take a list with commas between. A function may have its plain or its exported name. The
-// default error is CUDA_ERROR_UNKNOWN. Calls are counted per process, over all threads, and only
+// Both take a list with commas between. A function may have its plain or its exported name, and may
+// be one of cuBLAS, cuBLASLt or NCCL; its errors are those of its library. The default error is
+// CUDA_ERROR_UNKNOWN, CUBLAS_STATUS_INTERNAL_ERROR or ncclInternalError. Calls are counted per process, over all threads, and only
 // those that nothing else refuses at their entry.
+#include "device/abi/cublas_functions.h"
+#include "device/abi/cublaslt_functions.h"
+#include "device/abi/nccl_functions.h"
 #include "emu/internal.h"
 
 #include <ctype.h>
@@ -28,7 +32,7 @@ static const char DELAY_SYNTAX[] = "FUNCTION:TIME[@RANK], TIME as in 500us, 20ms
 struct fault {
     const char *function;
     uint64_t nth; // which call fails; 0: every one
-    CUresult error;
+    int error;
     struct timespec delay; // a delay, not a failure, if it is not zero
     atomic_ullong calls;
 };
@@ -36,24 +40,74 @@ struct fault {
 static struct fault faults[MAX_FAULTS];
 static size_t n_faults;
 
-// The plain name of a driver function, given that or the exported one. Functions of the other
-// libraries that emu stands for are taken as they are.
-static const char *plain_name(const char *given)
-{
-#define NAME_ROW(name, symbol, params) {#name, symbol},
-    static const struct {
-        const char *name;
-        const char *symbol;
-    } functions[] = {KERN_CUDA_FUNCTIONS(NAME_ROW)};
-#undef NAME_ROW
+enum library { LIBRARY_CUDA, LIBRARY_CUBLAS, LIBRARY_NCCL };
 
+struct function {
+    const char *name;
+    const char *symbol;
+    enum library library;
+};
+
+#define CUDA_ROW(name, symbol, params) {#name, symbol, LIBRARY_CUDA},
+#define CUBLAS_ROW(returned, name, symbol, params) {#name, symbol, LIBRARY_CUBLAS},
+#define NCCL_ROW(returned, name, symbol, params) {#name, symbol, LIBRARY_NCCL},
+static const struct function functions[] = {
+    KERN_CUDA_FUNCTIONS(CUDA_ROW) KERN_CUBLAS_FUNCTIONS(CUBLAS_ROW)
+        KERN_CUBLASLT_FUNCTIONS(CUBLAS_ROW) KERN_NCCL_FUNCTIONS(NCCL_ROW)};
+
+struct status {
+    const char *name;
+    int value;
+};
+
+#define STATUS_ROW(name, value) {#name, value},
+static const struct status cublas_statuses[] = {KERN_CUBLAS_STATUSES(STATUS_ROW) {NULL, 0}};
+static const struct status nccl_results[] = {KERN_NCCL_RESULTS(STATUS_ROW) {NULL, 0}};
+
+// The function of that plain or exported name, or NULL.
+static const struct function *find_function(const char *given)
+{
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         if (strcmp(given, functions[i].name) == 0 || strcmp(given, functions[i].symbol) == 0) {
-            return functions[i].name;
+            return &functions[i];
         }
     }
-    bool other = strncmp(given, "cublas", 6) == 0 || strncmp(given, "nccl", 4) == 0;
-    return other ? strdup(given) : NULL;
+    return NULL;
+}
+
+// The error called [text], by name or number, other than success. False if there is none.
+static bool find_status(const struct status *statuses, const char *text, int *error)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    bool numeric = end != text && *end == '\0';
+    for (; statuses->name != NULL; statuses++) {
+        if (numeric ? statuses->value == number : strcmp(statuses->name, text) == 0) {
+            *error = statuses->value;
+            return *error != 0;
+        }
+    }
+    return false;
+}
+
+// Sets [*error] to what [text] says, or to the library's default if it is NULL.
+static bool parse_error(enum library library, const char *text, int *error)
+{
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    switch (library) {
+    case LIBRARY_CUBLAS:
+        *error = CUBLAS_STATUS_INTERNAL_ERROR;
+        return text == NULL || find_status(cublas_statuses, text, error);
+    case LIBRARY_NCCL:
+        *error = ncclInternalError;
+        return text == NULL || find_status(nccl_results, text, error);
+    default:
+        if (text != NULL && !emu_error_parse(text, &result)) {
+            return false;
+        }
+        *error = (int)result;
+        return true;
+    }
 }
 
 // This process's rank as its launcher tells it, or -1.
@@ -132,17 +186,16 @@ static bool parse_item(char *item, bool is_delay, struct fault *fault, bool *app
         return false;
     }
     char *rest = item;
-    const char *function = strsep(&rest, ":");
+    const struct function *function = find_function(strsep(&rest, ":"));
     const char *what = strsep(&rest, ":");
-    fault->function = plain_name(function);
-    fault->error = is_delay ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
-    if (fault->function == NULL) {
+    if (function == NULL) {
         return false;
     }
+    fault->function = function->name;
     if (is_delay) {
         return parse_time(what, &fault->delay) && rest == NULL;
     }
-    return parse_count(what, &fault->nth) && (rest == NULL || emu_error_parse(rest, &fault->error));
+    return parse_count(what, &fault->nth) && parse_error(function->library, rest, &fault->error);
 }
 
 static bool read_list(const char *variable, bool is_delay, const char *syntax)
@@ -176,16 +229,16 @@ bool emu_fault_read(void)
            read_list("KERN_EMU_DELAY", true, DELAY_SYNTAX);
 }
 
-CUresult emu_fault_next(const char *function)
+int emu_fault_next(const char *function)
 {
-    CUresult result = CUDA_SUCCESS;
+    int result = 0;
     for (size_t i = 0; i < n_faults; i++) {
         struct fault *fault = &faults[i];
         if (strcmp(fault->function, function) != 0) {
             continue;
         }
         uint64_t call = atomic_fetch_add(&fault->calls, 1) + 1;
-        if (fault->error == CUDA_SUCCESS) {
+        if (fault->error == 0) {
             nanosleep(&fault->delay, NULL);
         } else if (fault->nth == 0 || fault->nth == call) {
             result = fault->error;

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 #define MAX_THREADS 1024
-#define MAX_SHARED (48 << 10)                    // of a block, without asking for more
-#define MAX_SHARED_OPTIN 232448                  // …_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-#define SHARED_PER_SM 233472                     // …_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
-#define RESERVED_SHARED_PER_BLOCK 1024           // …_RESERVED_SHARED_MEMORY_PER_BLOCK
-#define THREADS_PER_SM 2048                      // …_MAX_THREADS_PER_MULTIPROCESSOR
-#define BLOCKS_PER_SM 32                         // …_MAX_BLOCKS_PER_MULTIPROCESSOR
+#define MAX_SHARED (48 << 10)          // of a block, without asking for more
+#define MAX_SHARED_OPTIN 232448        // …_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+#define SHARED_PER_SM 233472           // …_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+#define RESERVED_SHARED_PER_BLOCK 1024 // …_RESERVED_SHARED_MEMORY_PER_BLOCK
+#define THREADS_PER_SM 2048            // …_MAX_THREADS_PER_MULTIPROCESSOR
+#define BLOCKS_PER_SM 32               // …_MAX_BLOCKS_PER_MULTIPROCESSOR
 #define WARP 32
 #define REGISTERS 32 // of a thread: as many as let an SM be full of threads
 #define SM_VERSION 90
@@ -182,8 +182,8 @@ static size_t min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction handle,
-                                                     int block_size, size_t dynamic_shared)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction handle, int block_size,
+                                                     size_t dynamic_shared)
 {
     EMU_ENTER(EMU_NEEDS_CONTEXT);
     if (blocks == NULL || block_size <= 0 || block_size > MAX_THREADS) {

@@ -8,6 +8,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool emu_tails_room(struct emu_tails *tails, size_t more)
+{
+    size_t need = tails->count + more;
+    if (need > tails->room) {
+        size_t room = need * 2;
+        uint32_t *node = realloc(tails->node, room * sizeof *node);
+        if (node == NULL) {
+            return false;
+        }
+        tails->node = node;
+        tails->room = room;
+    }
+    return true;
+}
+
+bool emu_tails_add(struct emu_tails *to, const struct emu_tails *from)
+{
+    if (!emu_tails_room(to, from->count)) {
+        return false;
+    }
+    size_t had = to->count;
+    for (size_t i = 0; i < from->count; i++) {
+        bool known = false;
+        for (size_t j = 0; j < had && !known; j++) {
+            known = to->node[j] == from->node[i];
+        }
+        if (!known) {
+            to->node[to->count++] = from->node[i];
+        }
+    }
+    return true;
+}
+
 static void destroy_node(void *object)
 {
     struct emu_graph_node *node = object;
@@ -209,8 +242,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graph_handle,
     // Neither memory nodes nor priorities exist here, so these two flags change nothing.
     const unsigned long long harmless = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                         CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-    const unsigned long long known = harmless | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
-                                     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+    const unsigned long long known =
+        harmless | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
     if (handle == NULL || (flags & ~known) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -293,8 +326,8 @@ static bool code_is_loaded(const struct emu_graph_exec *exec)
 // With the executable graph locked: its launches run one after another, whatever their streams.
 static CUresult submit_graph(struct emu_graph_exec *exec, struct emu_stream *stream)
 {
-    CUresult result = code_is_loaded(exec) ? emu_submit_wait(stream, exec->last)
-                                           : CUDA_ERROR_INVALID_HANDLE;
+    CUresult result =
+        code_is_loaded(exec) ? emu_submit_wait(stream, exec->last) : CUDA_ERROR_INVALID_HANDLE;
     struct emu_submission submission;
     if (result == CUDA_SUCCESS) {
         result = emu_submit_begin(&submission, stream, EMU_WORK_GRAPH,

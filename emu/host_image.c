@@ -3,8 +3,8 @@
 // Loading a kernel artifact's host half from its bytes.
 //
 // cuModuleLoadData is not told how many bytes there are, so the headers of the ELF file say it, and
-// nothing that they say is believed: sums are checked, and the bytes are read by the kernel (write to
-// a memory file), which answers EFAULT where there are none instead of killing the process.
+// nothing that they say is believed: sums are checked, and the bytes are read by the kernel (write
+// to a memory file), which answers EFAULT where there are none instead of killing the process.
 #include "emu/work.h"
 
 #include <dlfcn.h>
@@ -37,8 +37,7 @@
 static bool is_elf(const unsigned char *image)
 {
     // One byte at a time, because a short image may end before the next.
-    return image[0] == ELFMAG0 && image[1] == ELFMAG1 && image[2] == ELFMAG2 &&
-           image[3] == ELFMAG3;
+    return image[0] == ELFMAG0 && image[1] == ELFMAG1 && image[2] == ELFMAG2 && image[3] == ELFMAG3;
 }
 
 static bool is_fatbin(const unsigned char *image)
@@ -56,7 +55,8 @@ static bool is_fatbin(const unsigned char *image)
     return false;
 }
 
-// PTX is text that ends with a NUL; its first directive is .version, after comments and white space.
+// PTX is text that ends with a NUL; its first directive is .version, after comments and white
+// space.
 static bool is_ptx(const char *text)
 {
     for (;;) {
@@ -167,9 +167,8 @@ static CUresult copy_elf(struct copy *copy)
     if (header.e_machine != HOST_MACHINE) {
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
-    return copy_segments(copy, &header) && copy_sections(copy, &header)
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_IMAGE;
+    return copy_segments(copy, &header) && copy_sections(copy, &header) ? CUDA_SUCCESS
+                                                                        : CUDA_ERROR_INVALID_IMAGE;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -253,8 +252,8 @@ static CUresult open_image(int fd, struct emu_image *image)
         return CUDA_ERROR_INVALID_IMAGE;
     }
     image->table = dlsym(image->library, KERN_HOST_MODULE_SYMBOL);
-    CUresult result = image->table != NULL ? check_table(image->table)
-                                           : CUDA_ERROR_NO_BINARY_FOR_GPU;
+    CUresult result =
+        image->table != NULL ? check_table(image->table) : CUDA_ERROR_NO_BINARY_FOR_GPU;
     if (result != CUDA_SUCCESS) {
         emu_image_unload(image);
     }

@@ -22,7 +22,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// ---------------------------------------------------------------------------------------------
 // Entry of an exported function (entry.c)
 
 // Every exported function begins with EMU_ENTER(flags), which returns from it with
@@ -42,6 +41,9 @@ enum emu_entry_flags {
 
 CUresult emu_enter(const char *function, unsigned flags);
 
+// The same without the faults: for functions of the other libraries, whose faults have other codes.
+CUresult emu_ready(unsigned flags);
+
 #define EMU_ENTER(flags)                                                                           \
     do {                                                                                           \
         CUresult entered_ = emu_enter(__func__, (flags));                                          \
@@ -50,7 +52,6 @@ CUresult emu_enter(const char *function, unsigned flags);
         }                                                                                          \
     } while (0)
 
-// ---------------------------------------------------------------------------------------------
 // Configuration (config.c): the environment, read once by the first cuInit
 
 #define EMU_MAX_DEVICES 256
@@ -84,15 +85,15 @@ bool emu_config_refuse(const char *variable, const char *value, const char *expe
 // "12", "16G", "512M": a decimal number and an optional suffix K, M, G or T (powers of 1024).
 bool emu_parse_bytes(const char *text, uint64_t *bytes);
 
-// ---------------------------------------------------------------------------------------------
 // Faults on demand (fault.c)
 
 // Reads KERN_EMU_FAIL and KERN_EMU_DELAY; like emu_config_read on a malformed one.
 bool emu_fault_read(void);
 
 // Counts this call of [function] (its plain name), waits if a delay is asked for, and returns the
-// error that it shall fail with, or CUDA_SUCCESS.
-CUresult emu_fault_next(const char *function);
+// error that it shall fail with, or 0: a CUresult, a cublasStatus_t or an ncclResult_t, as the
+// function has it.
+int emu_fault_next(const char *function);
 
 // The error called [name] ("CUDA_ERROR_OUT_OF_MEMORY", "2"); false if there is none.
 bool emu_error_parse(const char *name, CUresult *error);
@@ -100,7 +101,6 @@ bool emu_error_parse(const char *name, CUresult *error);
 // Whether an error ends its context: every later call returns it.
 bool emu_error_is_sticky(CUresult error);
 
-// ---------------------------------------------------------------------------------------------
 // Contexts (context.c). One primary context per device. The structures are never freed, so that a
 // pointer to one is always safe to follow; [live] says whether somebody retains it.
 
@@ -140,13 +140,11 @@ void emu_streams_close(struct emu_context *context);
 // in a capture (cuThreadExchangeStreamCaptureMode has the rules); invalidates the captures that do.
 bool emu_capture_forbids(void);
 
-// ---------------------------------------------------------------------------------------------
 // The process-wide lock (space.c)
 
 void emu_lock(void);
 void emu_unlock(void);
 
-// ---------------------------------------------------------------------------------------------
 // Handles (registry.c). What a caller holds is never an address: it is a number made of a magic
 // number, the kind, a slot and the slot's generation. A handle that is stale, foreign, of another
 // kind or plain rubbish is told from a live one without touching memory that it does not own.
@@ -160,6 +158,12 @@ enum emu_kind {
     EMU_GRAPH_NODE,
     EMU_GRAPH_EXEC,
     EMU_MEMORY, // what cuMemCreate and cuMemImportFromShareableHandle give
+    EMU_CUBLAS,
+    EMU_CUBLASLT,
+    EMU_MATRIX_LAYOUT,
+    EMU_MATMUL_DESC,
+    EMU_MATMUL_PREFERENCE,
+    EMU_COMMUNICATOR,
     EMU_KINDS
 };
 
@@ -200,7 +204,6 @@ size_t emu_handle_count(enum emu_kind kind);
 // The handle of [object], as a value of the opaque pointer type [type].
 #define EMU_HANDLE(type, object) ((type)(uintptr_t)((const struct emu_handle *)(object))->value)
 
-// ---------------------------------------------------------------------------------------------
 // Memory (space.c; space.h has what only the files about memory need)
 
 #define EMU_GRANULARITY ((size_t)2 << 20)
@@ -224,7 +227,6 @@ enum emu_place emu_place(const void *p);
 // The live allocation, mapping or page-locked range that holds the byte at [p]. False if none does.
 bool emu_memory_bounds(CUdeviceptr p, CUdeviceptr *begin, size_t *bytes);
 
-// ---------------------------------------------------------------------------------------------
 // Devices (device.c)
 
 bool emu_device_ok(CUdevice device);

@@ -114,7 +114,8 @@ static run_kind *const simple[] = {
     [EMU_WORK_CALL] = run_call,     [EMU_WORK_RECORD] = run_record, [EMU_WORK_WAIT] = run_wait,
 };
 
-// An event recorded inside a graph is complete before the graph is, so that other streams can go on.
+// An event recorded inside a graph is complete before the graph is, so that other streams can go
+// on.
 static void run_graph(struct run *run, struct emu_work *launch)
 {
     const struct emu_graph_exec *graph = launch->graph;

@@ -205,8 +205,8 @@ CUresult emu_stream_order_legacy(struct emu_stream *stream)
     struct emu_stream *other;
     for (uint64_t at = 0;
          result == CUDA_SUCCESS && (other = next_stream(context, at, until)) != NULL;) {
-        bool ordered = legacy ? (other->flags & CU_STREAM_NON_BLOCKING) == 0
-                              : emu_stream_is_legacy(other);
+        bool ordered =
+            legacy ? (other->flags & CU_STREAM_NON_BLOCKING) == 0 : emu_stream_is_legacy(other);
         if (ordered) {
             result = emu_submit_wait(stream, emu_stream_end(other));
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one door for work: it goes to the stream's worker, or, while the stream is being captured, into
-// the graph.
+// The one door for work: it goes to the stream's worker, or, while the stream is being captured,
+// into the graph.
 #include "emu/work.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of the code that a worker runs: a kernel that follows a wrong address ends with an error of
-// its context, as on a GPU, and not with the process.
+// Faults of the code that a worker runs: a kernel that follows a wrong address ends with an error
+// of its context, as on a GPU, and not with the process.
 #include "emu/work.h"
 
 #include <inttypes.h>

@@ -31,8 +31,9 @@ struct emu_gate {
     atomic_uint sleepers;
 };
 
-// Waits until holds(context, value) is true: a hundred pauses, then asleep. Whoever makes the
-// condition true does so with sequentially consistent stores and calls emu_gate_open afterwards.
+// Waits until holds(context, value) is true: a hundred pauses, a few yields, then asleep. Whoever
+// makes the condition true does so with sequentially consistent stores and calls emu_gate_open
+// afterwards.
 void emu_gate_wait(struct emu_gate *gate, bool (*holds)(const void *context, uint64_t value),
                    const void *context, uint64_t value);
 void emu_gate_open(struct emu_gate *gate);
@@ -59,8 +60,8 @@ struct emu_fence {
     uint64_t position;
 };
 
-// Work of another file of emu (a GEMM, a collective). Returns CUDA_SUCCESS or the error that poisons
-// the context.
+// Work of another file of emu (a GEMM, a collective). Returns CUDA_SUCCESS or the error that
+// poisons the context.
 typedef CUresult emu_call(const void *arguments);
 
 struct emu_kernel_work {
@@ -95,9 +96,9 @@ struct emu_work {
         struct emu_copy_work copy;
         struct emu_fill_work fill;
         struct emu_call_work call;
-        struct emu_event *event;       // RECORD, AWAIT; referenced
-        struct emu_fence wait;         // its stream referenced
-        struct emu_graph_exec *graph;  // referenced; payload: a fence for each AWAIT of it
+        struct emu_event *event;      // RECORD, AWAIT; referenced
+        struct emu_fence wait;        // its stream referenced
+        struct emu_graph_exec *graph; // referenced; payload: a fence for each AWAIT of it
     };
 };
 
@@ -132,8 +133,8 @@ struct emu_fault {
     uintptr_t address;
 };
 
-// Installs the handler of SIGSEGV, SIGBUS and SIGFPE, once in the process. Faults that arise outside
-// of emu_trap_run go to the handlers that were there before.
+// Installs the handler of SIGSEGV, SIGBUS and SIGFPE, once in the process. Faults that arise
+// outside of emu_trap_run go to the handlers that were there before.
 void emu_trap_install(void);
 
 // Gives the calling thread the alternate stack that its faults are handled on, and takes it back.
@@ -224,8 +225,8 @@ void emu_submit_commit(struct emu_submission *submission);
 // Makes later work of [stream] wait for [fence]; nothing if that is always so. Never captured.
 CUresult emu_submit_wait(struct emu_stream *stream, struct emu_fence fence);
 
-// Submits a call of [run] with a copy of [arguments]; captured like a kernel. [name] is for messages
-// and has static storage. The caller has checked the memory that it will touch.
+// Submits a call of [run] with a copy of [arguments]; captured like a kernel. [name] is for
+// messages and has static storage. The caller has checked the memory that it will touch.
 CUresult emu_submit_call(CUstream stream, const char *name, emu_call *run, const void *arguments,
                          size_t bytes);
 
@@ -246,7 +247,8 @@ struct emu_event {
     bool stamped;           // the worker has passed it
     uint64_t nanoseconds;   // then: when, by CLOCK_MONOTONIC
 
-    // Guarded by the capture lock: the last record was captured, in this capture, after these nodes.
+    // Guarded by the capture lock: the last record was captured, in this capture, after these
+    // nodes.
     uint64_t capture;
     struct emu_tails tails;
 };
@@ -276,7 +278,7 @@ void emu_image_unload(struct emu_image *image);
 struct emu_module {
     struct emu_handle handle;
     struct emu_image image;
-    uint64_t *functions; // handle values, one per entry of the table
+    uint64_t *functions;  // handle values, one per entry of the table
     atomic_bool unloaded; // by the caller; graphs with its kernels are refused from then on
 };
 
@@ -310,6 +312,10 @@ struct emu_graph {
     size_t count, room;
 };
 
+// Room in [tails] for [more] nodes; all of [from] into [to]. False, and no change, without memory.
+bool emu_tails_room(struct emu_tails *tails, size_t more);
+bool emu_tails_add(struct emu_tails *to, const struct emu_tails *from);
+
 struct emu_graph *emu_graph_new(struct emu_context *context);
 
 // Adds a node with room for [payload] bytes, to come after [tails]. NULL without memory.
@@ -328,8 +334,8 @@ CUresult emu_capture_refuse(struct emu_stream *stream);
 CUresult emu_capture_refuse_context(struct emu_context *context);
 CUresult emu_capture_refuse_legacy(struct emu_context *context);
 
-// CUDA_SUCCESS if the event's last record was not captured, else CUDA_ERROR_CAPTURED_EVENT, and that
-// capture is invalid.
+// CUDA_SUCCESS if the event's last record was not captured, else CUDA_ERROR_CAPTURED_EVENT, and
+// that capture is invalid.
 CUresult emu_capture_refuse_event(struct emu_event *event);
 
 // If recording [event] on [stream], or waiting for it, concerns a capture alone, does it, sets
@@ -345,8 +351,8 @@ void emu_capture_abandon(struct emu_context *context);
 
 struct emu_graph_exec {
     struct emu_handle handle;
-    pthread_mutex_t lock; // of launching
-    struct emu_work **works;  // into [block], in order
+    pthread_mutex_t lock;    // of launching
+    struct emu_work **works; // into [block], in order
     size_t count;
     unsigned char *block;
     struct emu_work **fencing; // the RECORD and AWAIT among the works, in order

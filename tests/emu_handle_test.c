@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// emu: memory that crosses processes, by fabric handles and by POSIX file descriptors.
-#include "tests/emu_check.h"
+// emu: memory that crosses processes, by fabric handles and by POSIX file descriptors, between two
+// processes at once.
+#include "tests/emu_share.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-
-#define G ((size_t)2 << 20)
-
-#define FABRIC CU_MEM_HANDLE_TYPE_FABRIC
-#define POSIX CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 enum { SKIPPED = 77 };
 
-// ------------------------------------------------------------------------------------------------
 // Two processes with a socket between them
 
 static int channel;
@@ -115,71 +109,6 @@ static void run_two(void (*exporter)(void), void (*importer)(void))
     assert_int_equal(status[1], 0);
 }
 
-// ------------------------------------------------------------------------------------------------
-// Memory
-
-static CUmemGenericAllocationHandle create_on(int device, unsigned types, size_t bytes)
-{
-    CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .requestedHandleTypes = (CUmemAllocationHandleType)types,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
-    OK(cuMemCreate(&handle, bytes, &prop, 0));
-    return handle;
-}
-
-static CUmemGenericAllocationHandle create(unsigned types, size_t bytes)
-{
-    return create_on(0, types, bytes);
-}
-
-static volatile int *map_on(int device, CUmemGenericAllocationHandle handle, size_t bytes)
-{
-    CUdeviceptr p;
-    CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, device},
-                            CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    OK(cuMemAddressReserve(&p, bytes, 0, 0, 0));
-    OK(cuMemMap(p, bytes, 0, handle, 0));
-    OK(cuMemSetAccess(p, bytes, &desc, 1));
-    return (volatile int *)(uintptr_t)p;
-}
-
-static volatile int *map(CUmemGenericAllocationHandle handle, size_t bytes)
-{
-    return map_on(0, handle, bytes);
-}
-
-static void unmap(volatile int *p, size_t bytes)
-{
-    OK(cuMemUnmap((uintptr_t)p, bytes));
-    OK(cuMemAddressFree((uintptr_t)p, bytes));
-}
-
-static CUmemFabricHandle export_fabric(CUmemGenericAllocationHandle handle)
-{
-    CUmemFabricHandle fabric;
-    OK(cuMemExportToShareableHandle(&fabric, handle, FABRIC, 0));
-    return fabric;
-}
-
-static int export_fd(CUmemGenericAllocationHandle handle)
-{
-    int fd = -1;
-    OK(cuMemExportToShareableHandle(&fd, handle, POSIX, 0));
-    return fd;
-}
-
-static CUresult import_fabric(CUmemGenericAllocationHandle *handle, const CUmemFabricHandle *from)
-{
-    CUmemFabricHandle copy = *from;
-    return cuMemImportFromShareableHandle(handle, &copy, FABRIC);
-}
-
-static CUresult import_fd(CUmemGenericAllocationHandle *handle, int fd)
-{
-    return cuMemImportFromShareableHandle(handle, (void *)(intptr_t)fd, POSIX);
-}
-
 static int open_fds(void)
 {
     int n = 0;
@@ -192,7 +121,6 @@ static int open_fds(void)
     return n;
 }
 
-// ------------------------------------------------------------------------------------------------
 // Both ways between two processes. The importer's device is another one than the exporter's.
 
 static void talk_as_exporter(volatile int *p)
@@ -296,7 +224,6 @@ static void posix_both_ways(void **state)
     run_two(posix_exporter, posix_importer);
 }
 
-// ------------------------------------------------------------------------------------------------
 // An exporter that dies: its memory lives on where it is mapped, its handle does not.
 
 static void dying_exporter(void)
@@ -338,209 +265,7 @@ static void mapping_survives_its_exporter(void **state)
     run_two(dying_exporter, surviving_importer);
 }
 
-// ------------------------------------------------------------------------------------------------
-// Refusals
-
-static void in_export_refusals(void)
-{
-    CUmemFabricHandle fabric;
-    int fd = -7;
-    OK(cuInit(0));
-    CUmemGenericAllocationHandle none = create(0, G);
-    CUmemGenericAllocationHandle posix = create(POSIX, G);
-    CUmemGenericAllocationHandle only_fabric = create(FABRIC, G);
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fabric, none, FABRIC, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, none, POSIX, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fabric, posix, FABRIC, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, only_fabric, POSIX, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(NULL, posix, POSIX, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, posix, POSIX, 1));
-    EXPECT(ERROR_INVALID_VALUE,
-           cuMemExportToShareableHandle(&fd, posix, CU_MEM_HANDLE_TYPE_WIN32, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, 12345, POSIX, 0));
-    OK(cuMemRelease(posix));
-    EXPECT(ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, posix, POSIX, 0));
-    CHECK(fd == -7);
-
-    CUmemGenericAllocationHandle both = create(FABRIC | POSIX, G);
-    export_fabric(both);
-    CHECK(export_fd(both) != export_fd(both));
-}
-EMU_TEST(export_refusals)
-
-static void in_fabric_refusals(void)
-{
-    CUmemGenericAllocationHandle got = 7;
-    OK(cuInit(0));
-    CUmemGenericAllocationHandle handle = create(FABRIC, G);
-    CUmemFabricHandle good = export_fabric(handle);
-    EXPECT(ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(NULL, &good, FABRIC));
-    EXPECT(ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(&got, NULL, FABRIC));
-    EXPECT(ERROR_INVALID_VALUE,
-           cuMemImportFromShareableHandle(&got, &good, CU_MEM_HANDLE_TYPE_NONE));
-    EXPECT(ERROR_NOT_SUPPORTED,
-           cuMemImportFromShareableHandle(&got, &good, CU_MEM_HANDLE_TYPE_WIN32));
-    for (size_t i = 0; i < sizeof good.data; i++) {
-        CUmemFabricHandle bad = good;
-        bad.data[i] ^= 0x10;
-        EXPECT(ERROR_INVALID_VALUE, import_fabric(&got, &bad));
-    }
-    CHECK(got == 7);
-
-    // Freed; then its file descriptor's number is another memory's.
-    OK(cuMemRelease(handle));
-    EXPECT(ERROR_INVALID_HANDLE, import_fabric(&got, &good));
-    handle = create(FABRIC, G);
-    EXPECT(ERROR_INVALID_HANDLE, import_fabric(&got, &good));
-    CHECK(got == 7);
-}
-EMU_TEST(fabric_refusals)
-
-// Finds the one memfd of emu that this process has open: its path in /proc and its name.
-static void find_memfd(char path[32], char name[128])
-{
-    for (int fd = 0; fd < 64; fd++) {
-        snprintf(path, 32, "/proc/self/fd/%d", fd);
-        ssize_t n = readlink(path, name, 127);
-        name[n < 0 ? 0 : n] = '\0';
-        if (strncmp(name, "/memfd:kern-emu-", 16) == 0) {
-            return;
-        }
-    }
-    CHECK(!"an open memfd");
-}
-
-static int reopen_memfd(int flags)
-{
-    char path[32];
-    char name[128];
-    find_memfd(path, name);
-    int fd = open(path, flags | O_CLOEXEC);
-    CHECK(fd >= 0);
-    return fd;
-}
-
-static int make_memfd(const char *name, int seals)
-{
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    CHECK(fd >= 0 && ftruncate(fd, (off_t)G) == 0);
-    CHECK(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0);
-    return fd;
-}
-
-static void refuse_fd(int fd)
-{
-    CUmemGenericAllocationHandle got = 7;
-    EXPECT(ERROR_INVALID_VALUE, import_fd(&got, fd));
-    CHECK(got == 7);
-    close(fd);
-}
-
-static void in_foreign_fds(void)
-{
-    int pipes[2];
-    OK(cuInit(0));
-    refuse_fd(-1);
-    refuse_fd(1000);
-    CHECK(pipe(pipes) == 0);
-    refuse_fd(pipes[0]);
-    refuse_fd(make_memfd("kern-emu-not", 0));
-    refuse_fd(make_memfd("kern-emu-not", F_SEAL_SHRINK | F_SEAL_GROW));
-}
-EMU_TEST(foreign_fds)
-
-static void in_posix_refusals(void)
-{
-    CUmemGenericAllocationHandle got;
-    char path[32];
-    char name[128];
-    OK(cuInit(0));
-    CUmemGenericAllocationHandle handle = create(FABRIC, G);
-    refuse_fd(reopen_memfd(O_RDWR)); // made for fabric handles alone
-    OK(cuMemRelease(handle));
-
-    handle = create(POSIX, G);
-    refuse_fd(reopen_memfd(O_RDONLY));
-    // The right name, and a size that its maker could still change.
-    find_memfd(path, name);
-    *strchr(name, ' ') = '\0'; // " (deleted)"
-    refuse_fd(make_memfd(name + strlen("/memfd:"), 0));
-
-    int fd = export_fd(handle);
-    OK(import_fd(&got, fd));
-    close(fd);
-    refuse_fd(fd);
-}
-EMU_TEST(posix_refusals)
-
-static void in_imports_are_mapped_whole(void)
-{
-    CUmemGenericAllocationHandle got;
-    CUdeviceptr p;
-    OK(cuInit(0));
-    CUmemGenericAllocationHandle handle = create(FABRIC, 2 * G);
-    CUmemFabricHandle fabric = export_fabric(handle);
-    OK(import_fabric(&got, &fabric));
-    CHECK(got != handle);
-    OK(cuMemAddressReserve(&p, 4 * G, 0, 0, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemMap(p, G, 0, got, 0));
-    EXPECT(ERROR_INVALID_VALUE, cuMemMap(p, 4 * G, 0, got, 0));
-    OK(cuMemMap(p, 2 * G, 0, got, 0));
-    // Each import is released by itself, and keeps the memory alive.
-    OK(cuMemRelease(handle));
-    OK(cuMemRelease(got));
-    EXPECT(ERROR_INVALID_VALUE, cuMemRelease(got));
-}
-EMU_TEST(imports_are_mapped_whole)
-
-// ------------------------------------------------------------------------------------------------
-// Machines that are configured otherwise
-
-static CUresult create_fabric(void)
-{
-    CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-    return cuMemCreate(&handle, G, &prop, 0);
-}
-
-static int fabric_attribute(void)
-{
-    int value = -1;
-    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0));
-    return value;
-}
-
-static void in_no_fabric(void)
-{
-    CUmemGenericAllocationHandle got;
-    CUmemFabricHandle fabric = {{0}};
-    OK(cuInit(0));
-    CHECK(fabric_attribute() == 0);
-    EXPECT(ERROR_NOT_SUPPORTED, create_fabric());
-    EXPECT(ERROR_NOT_SUPPORTED, import_fabric(&got, &fabric));
-    OK(cuMemRelease(create(POSIX, G)));
-}
-
-static void in_refused_fabric(void)
-{
-    CUmemGenericAllocationHandle got;
-    CUmemFabricHandle fabric = {{0}};
-    OK(cuInit(0));
-    CHECK(fabric_attribute() == 1);
-    EXPECT(ERROR_NOT_PERMITTED, create_fabric());
-    EXPECT(ERROR_NOT_PERMITTED, import_fabric(&got, &fabric));
-    OK(cuMemRelease(create(POSIX, G)));
-    CHECK(emu_stats().live_bytes == 0);
-}
-
-static void machines_without_fabric(void **state)
-{
-    (void)state;
-    EMU_CHILD(in_no_fabric, "KERN_EMU_FABRIC=0");
-    EMU_CHILD(in_refused_fabric, "KERN_EMU_FABRIC=refuse");
-}
+// Devices, users and nodes
 
 static void exporter_of_device_3(void)
 {
@@ -690,12 +415,6 @@ int main(void)
         cmocka_unit_test(fabric_both_ways),
         cmocka_unit_test(posix_both_ways),
         cmocka_unit_test(mapping_survives_its_exporter),
-        cmocka_unit_test(export_refusals),
-        cmocka_unit_test(fabric_refusals),
-        cmocka_unit_test(foreign_fds),
-        cmocka_unit_test(posix_refusals),
-        cmocka_unit_test(imports_are_mapped_whole),
-        cmocka_unit_test(machines_without_fabric),
         cmocka_unit_test(devices_are_the_machines_not_the_processes),
         cmocka_unit_test(fabric_belongs_to_one_user),
         cmocka_unit_test(fds_stay_on_their_node),

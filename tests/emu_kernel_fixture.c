@@ -63,8 +63,11 @@ KERNEL(append)
 KERNEL(report)
 {
     struct fixture_report *to = ARG(struct fixture_report *, 0);
-    *to = (struct fixture_report){.grid = *grid, .first = first, .count = count,
-                                  .byte = ARG(uint8_t, 1), .wide = ARG(uint64_t, 2),
+    *to = (struct fixture_report){.grid = *grid,
+                                  .first = first,
+                                  .count = count,
+                                  .byte = ARG(uint8_t, 1),
+                                  .wide = ARG(uint64_t, 2),
                                   .pack_aligned = (uintptr_t)args[3] % 64 == 0};
     memcpy(to->pack, args[3], sizeof to->pack);
     return 0;

@@ -108,8 +108,13 @@ static inline CUdeviceptr fixture_alloc(size_t bytes)
 
 static inline CUresult fixture_launch(CUfunction function, CUstream stream, void **params)
 {
-    CUlaunchConfig config = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1,
-                             .blockDimY = 1, .blockDimZ = 1, .hStream = stream};
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = stream};
     return cuLaunchKernelEx(&config, function, params, NULL);
 }
 
@@ -123,6 +128,20 @@ static inline CUresult fixture_append(CUfunction append, CUstream stream, uint32
                                       uint32_t id)
 {
     return fixture_launch(append, stream, (void *[]){&log, &id});
+}
+
+static inline void fixture_begin(CUstream stream)
+{
+    assert_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+}
+
+// Takes the graph.
+static inline CUgraphExec fixture_instantiate(CUgraph graph)
+{
+    CUgraphExec exec;
+    assert_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    assert_ok(cuGraphDestroy(graph));
+    return exec;
 }
 
 #endif

@@ -28,7 +28,8 @@ static int teardown(void **state)
     return 0;
 }
 
-#define ONES .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1
+#define ONES                                                                                       \
+    .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1
 #define CLUSTER(a, b, c)                                                                           \
     {                                                                                              \
         .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = { a, b, c }               \
@@ -60,11 +61,14 @@ static void extents_are_limited(void **state)
         {{1, 1, 1}, {1, 1, 1}, 49153, CUDA_ERROR_INVALID_VALUE},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        CUlaunchConfig config = {
-            .gridDimX = cases[i].grid[0], .gridDimY = cases[i].grid[1],
-            .gridDimZ = cases[i].grid[2], .blockDimX = cases[i].block[0],
-            .blockDimY = cases[i].block[1], .blockDimZ = cases[i].block[2],
-            .sharedMemBytes = cases[i].shared, .hStream = stream};
+        CUlaunchConfig config = {.gridDimX = cases[i].grid[0],
+                                 .gridDimY = cases[i].grid[1],
+                                 .gridDimZ = cases[i].grid[2],
+                                 .blockDimX = cases[i].block[0],
+                                 .blockDimY = cases[i].block[1],
+                                 .blockDimZ = cases[i].block[2],
+                                 .sharedMemBytes = cases[i].shared,
+                                 .hStream = stream};
         assert_int_equal(cuLaunchKernelEx(&config, nothing, NULL, NULL), cases[i].want);
     }
     CUlaunchConfig large = {ONES, .sharedMemBytes = 232448, .hStream = stream};
@@ -93,18 +97,27 @@ static void attributes_are_checked(void **state)
         {CLUSTER(0, 1, 1), 0, CUDA_ERROR_INVALID_CLUSTER_SIZE},
         {CLUSTER(0x80000000, 2, 1), 0, CUDA_ERROR_INVALID_CLUSTER_SIZE},
         {{.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-          .value.programmaticStreamSerializationAllowed = 1}, 0, CUDA_SUCCESS},
+          .value.programmaticStreamSerializationAllowed = 1},
+         0,
+         CUDA_SUCCESS},
         {{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = -1}, 0, CUDA_SUCCESS},
         {{.id = CU_LAUNCH_ATTRIBUTE_IGNORE}, 0, CUDA_SUCCESS},
-        {{.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1}, 0,
+        {{.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1},
+         0,
          CUDA_ERROR_INVALID_VALUE},
         {{.id = (CUlaunchAttributeID)1000}, 0, CUDA_ERROR_INVALID_VALUE},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         CUlaunchAttribute attribute = cases[i].attribute;
-        CUlaunchConfig config = {.gridDimX = 16, .gridDimY = 4, .gridDimZ = 2, .blockDimX = 1,
-                                 .blockDimY = 1, .blockDimZ = 1, .hStream = stream,
-                                 .attrs = &attribute, .numAttrs = 1};
+        CUlaunchConfig config = {.gridDimX = 16,
+                                 .gridDimY = 4,
+                                 .gridDimZ = 2,
+                                 .blockDimX = 1,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .hStream = stream,
+                                 .attrs = &attribute,
+                                 .numAttrs = 1};
         assert_ok(cuFuncSetAttribute(nothing, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
                                      cases[i].non_portable));
         assert_int_equal(cuLaunchKernelEx(&config, nothing, NULL, NULL), cases[i].want);
@@ -141,6 +154,34 @@ static void handles_and_params_are_checked(void **state)
     assert_ok(cuStreamDestroy(stream));
 }
 
+// A launch and a record stay within a context; a wait for an event may cross from one to another.
+static void another_context_is_refused(void **state)
+{
+    (void)state;
+    CUcontext own, other;
+    CUstream stream = fixture_stream(), foreign;
+    CUevent event, foreign_event;
+    CUfunction nothing = fixture_function(module, "nothing");
+    assert_ok(cuEventCreate(&event, 0));
+    assert_ok(cuCtxGetCurrent(&own));
+    assert_ok(cuDevicePrimaryCtxRetain(&other, 1));
+    assert_ok(cuCtxSetCurrent(other));
+    foreign = fixture_stream();
+    assert_ok(cuEventCreate(&foreign_event, 0));
+    assert_int_equal(fixture_launch(nothing, stream, NULL), CUDA_SUCCESS);
+    assert_int_equal(fixture_launch(nothing, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(fixture_launch(nothing, foreign, NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuEventRecord(event, foreign), CUDA_ERROR_INVALID_HANDLE);
+    assert_ok(cuEventRecord(foreign_event, foreign));
+    assert_ok(cuStreamWaitEvent(stream, foreign_event, 0));
+    assert_ok(cuStreamSynchronize(stream));
+    assert_ok(cuDevicePrimaryCtxRelease(1));
+    assert_ok(cuCtxSetCurrent(own));
+    assert_int_equal(fixture_launch(nothing, foreign, NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_ok(cuEventDestroy(event));
+    assert_ok(cuStreamDestroy(stream));
+}
+
 // The arguments are the caller's again as soon as the launch returns.
 static void a_kernel_gets_what_the_launch_says(void **state)
 {
@@ -156,9 +197,16 @@ static void a_kernel_gets_what_the_launch_says(void **state)
         want[i] = pack[i] = (unsigned char)(200 - i);
     }
     CUlaunchAttribute cluster = CLUSTER(2, 1, 3);
-    CUlaunchConfig config = {.gridDimX = 4, .gridDimY = 5, .gridDimZ = 6, .blockDimX = 7,
-                             .blockDimY = 8, .blockDimZ = 9, .sharedMemBytes = 1000,
-                             .hStream = stream, .attrs = &cluster, .numAttrs = 1};
+    CUlaunchConfig config = {.gridDimX = 4,
+                             .gridDimY = 5,
+                             .gridDimZ = 6,
+                             .blockDimX = 7,
+                             .blockDimY = 8,
+                             .blockDimZ = 9,
+                             .sharedMemBytes = 1000,
+                             .hStream = stream,
+                             .attrs = &cluster,
+                             .numAttrs = 1};
     assert_ok(fixture_launch_pointer(fixture_function(module, "spin"), stream, flag));
     assert_ok(cuLaunchKernelEx(&config, fixture_function(module, "report"),
                                (void *[]){&to, &byte, &wide, pack}, NULL));
@@ -219,8 +267,9 @@ static void many_launches_take_no_memory(void **state)
     assert_ok(cuStreamSynchronize(stream));
     struct mallinfo2 after = mallinfo2();
     assert_int_equal(*sum, 105000);
-    assert_int_equal(after.uordblks, before.uordblks);
-    assert_int_equal(after.hblkhd, before.hblkhd);
+    // Less is possible: the rings of earlier tests' streams go when their workers leave.
+    assert_true(after.uordblks <= before.uordblks);
+    assert_true(after.hblkhd <= before.hblkhd);
     assert_ok(cuStreamDestroy(stream));
     assert_ok(cuMemFreeHost(sum));
 }
@@ -391,6 +440,9 @@ static void a_fault_poisons_the_context_and_is_described(void **state)
     assert_non_null(strstr(text, "kern-emu: kernel divide: Floating point exception at 0x"));
 }
 
+// Unknown to the compiler, which would warn of a constant one.
+static volatile uint32_t *volatile nowhere = NULL;
+
 static void leave(int number)
 {
     (void)number;
@@ -406,7 +458,7 @@ static int faulting_on_the_host(void)
         return 1;
     }
     cuStreamSynchronize(child.stream);
-    *(volatile uint32_t *)16 = 1;
+    *nowhere = 1;
     return 2;
 }
 
@@ -421,7 +473,7 @@ static int faulting_on_the_host_by_default(void)
     cuModuleGetFunction(&nothing, child.module, "nothing");
     fixture_launch(nothing, child.stream, NULL);
     cuStreamSynchronize(child.stream);
-    *(volatile uint32_t *)16 = 1;
+    *nowhere = 1;
     return 2;
 }
 
@@ -449,11 +501,13 @@ int main(void)
         cmocka_unit_test(extents_are_limited),
         cmocka_unit_test(attributes_are_checked),
         cmocka_unit_test(handles_and_params_are_checked),
+        cmocka_unit_test(another_context_is_refused),
         cmocka_unit_test(a_kernel_gets_what_the_launch_says),
         cmocka_unit_test(kernels_of_two_streams_run_at_once),
         cmocka_unit_test(many_launches_take_no_memory),
         cmocka_unit_test(a_paused_device_drops_kernels),
     };
+    setenv("KERN_EMU_DEVICES", "2", 1);
     int failed = cmocka_run_group_tests(children, NULL, NULL);
     return failed + cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -38,7 +38,8 @@ static void other_images_are_told_apart(void **state)
 {
     (void)state;
     Elf64_Ehdr cubin = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB},
-                        .e_type = ET_EXEC, .e_machine = 190};
+                        .e_type = ET_EXEC,
+                        .e_machine = 190};
     const unsigned char fatbin[] = {0x50, 0xED, 0x55, 0xBA, 1, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const struct {
         const void *image;
@@ -292,8 +293,8 @@ static void occupancy_follows_threads_and_shared_memory(void **state)
         size_t shared;
         int want;
     } cases[] = {
-        {1024, 0, 2}, {1000, 0, 2}, {256, 0, 8},       {32, 0, 32},       {1, 0, 32},
-        {32, 47 * 1024, 4},         {32, 227 * 1024, 1}, {32, 228 * 1024, 0},
+        {1024, 0, 2}, {1000, 0, 2},       {256, 0, 8},         {32, 0, 32},
+        {1, 0, 32},   {32, 47 * 1024, 4}, {32, 227 * 1024, 1}, {32, 228 * 1024, 0},
     };
     int blocks;
     for (size_t i = 0; i < COUNT(cases); i++) {

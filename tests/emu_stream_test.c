@@ -171,8 +171,7 @@ static void events_tell_time(void **state)
         {cuEventCreate(&unused, CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED},
         {cuEventRecord(NULL, stream), CUDA_ERROR_INVALID_HANDLE},
         {cuEventRecordWithFlags(start, stream, 2), CUDA_ERROR_INVALID_VALUE},
-        {cuEventRecordWithFlags(start, stream, CU_EVENT_RECORD_EXTERNAL),
-         CUDA_ERROR_INVALID_VALUE},
+        {cuEventRecordWithFlags(start, stream, CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE},
         {cuStreamWaitEvent(stream, start, CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE},
         {cuEventQuery(unused), CUDA_SUCCESS},
         {cuEventQuery(stop), CUDA_ERROR_NOT_READY},
@@ -186,6 +185,7 @@ static void events_tell_time(void **state)
         assert_int_equal(cases[i].got, cases[i].want);
     }
 
+    assert_ok(cuEventSynchronize(start));
     struct timespec pause = {0, 20000000};
     nanosleep(&pause, NULL);
     atomic_store(flag, 1);
@@ -278,15 +278,27 @@ static void copies_2d_have_pitches_and_offsets(void **state)
     }
     CUdeviceptr memory = fixture_alloc(256), other = fixture_alloc(256);
     assert_ok(cuMemsetD8Async(memory, 0xff, 256, stream));
-    CUDA_MEMCPY2D in = {
-        .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = from, .srcPitch = 7, .srcXInBytes = 1,
-        .srcY = 2, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = memory, .dstPitch = 16,
-        .dstXInBytes = 3, .dstY = 1, .WidthInBytes = 4, .Height = 3};
+    CUDA_MEMCPY2D in = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = from,
+                        .srcPitch = 7,
+                        .srcXInBytes = 1,
+                        .srcY = 2,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .dstDevice = memory,
+                        .dstPitch = 16,
+                        .dstXInBytes = 3,
+                        .dstY = 1,
+                        .WidthInBytes = 4,
+                        .Height = 3};
     assert_ok(cuMemcpy2DAsync(&in, stream));
-    CUDA_MEMCPY2D across = {
-        .srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = memory, .srcPitch = 16,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = other, .dstPitch = 8,
-        .WidthInBytes = 8, .Height = 6};
+    CUDA_MEMCPY2D across = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                            .srcDevice = memory,
+                            .srcPitch = 16,
+                            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                            .dstDevice = other,
+                            .dstPitch = 8,
+                            .WidthInBytes = 8,
+                            .Height = 6};
     assert_ok(cuMemcpy2DAsync(&across, stream));
     assert_ok(cuMemcpyDtoHAsync(back, other, sizeof back, stream));
     for (size_t y = 0; y < 6; y++) {
@@ -313,12 +325,17 @@ static void copies_2d_have_pitches_and_offsets(void **state)
         {(CUmemorytype)0, 16, 0, 0, 1, CUDA_ERROR_INVALID_VALUE},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        CUDA_MEMCPY2D copy = {
-            .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = other, .srcPitch = 8,
-            .dstMemoryType = cases[i].type, .dstDevice = memory,
-            .dstHost = (void *)(uintptr_t)memory, .dstPitch = cases[i].pitch,
-            .dstXInBytes = cases[i].x, .dstY = cases[i].y, .WidthInBytes = 8,
-            .Height = cases[i].height};
+        CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .srcDevice = other,
+                              .srcPitch = 8,
+                              .dstMemoryType = cases[i].type,
+                              .dstDevice = memory,
+                              .dstHost = (void *)(uintptr_t)memory,
+                              .dstPitch = cases[i].pitch,
+                              .dstXInBytes = cases[i].x,
+                              .dstY = cases[i].y,
+                              .WidthInBytes = 8,
+                              .Height = cases[i].height};
         assert_int_equal(cuMemcpy2DAsync(&copy, stream), cases[i].want);
     }
     assert_int_equal(cuMemcpy2DAsync(NULL, stream), CUDA_ERROR_INVALID_VALUE);
@@ -341,8 +358,7 @@ static void ranges_are_checked_at_the_call(void **state)
         {cuMemcpyHtoDAsync(memory, NULL, 1, stream), CUDA_ERROR_INVALID_VALUE},
         {cuMemcpyHtoDAsync(memory, host, 0, stream), CUDA_SUCCESS},
         {cuMemcpyHtoDAsync(0, host, 1, stream), CUDA_ERROR_INVALID_VALUE},
-        {cuMemcpyHtoDAsync(memory, (void *)(uintptr_t)memory, 8, stream),
-         CUDA_ERROR_INVALID_VALUE},
+        {cuMemcpyHtoDAsync(memory, (void *)(uintptr_t)memory, 8, stream), CUDA_ERROR_INVALID_VALUE},
         {cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)host, host, 8, stream),
          CUDA_ERROR_INVALID_VALUE},
         {cuMemcpyHtoDAsync(memory, host, 8, (CUstream)(uintptr_t)0x77), CUDA_ERROR_INVALID_HANDLE},
