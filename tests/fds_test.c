@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// File descriptors between the members of a group: real processes, made by fork.
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "fabric/fds.h"
+
+enum { MEMBERS = 3 };
+
+// A group of three processes on one host, and a page in which they find each other's addresses.
+struct page {
+    struct kern_fd_address addresses[MEMBERS];
+    volatile int listening;
+};
+
+static struct kern_member members[MEMBERS] = {{.host = "a"}, {.host = "a"}, {.host = "a"}};
+static int ranks[MEMBERS] = {0, 1, 2};
+static struct kern_world world = {.size = MEMBERS, .members = members, .timeout = 20};
+
+static struct kern_group_place place_of(uint32_t index)
+{
+    return (struct kern_group_place){.name = "g", .size = MEMBERS, .index = index, .members = ranks};
+}
+
+static bool meet(struct kern_fds *fds, const struct kern_group_place *place, struct page *page,
+                 struct kern_diag *diag)
+{
+    if (!kern_fds_open(fds, &world, place, diag))
+        return false;
+    page->addresses[place->index] = fds->address;
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < MEMBERS)
+        usleep(100);
+    return kern_fds_connect(fds, page->addresses, diag);
+}
+
+static int numbered_file(unsigned number)
+{
+    int fd = memfd_create("fds_test", MFD_CLOEXEC);
+    if (write(fd, &number, sizeof number) != sizeof number)
+        _exit(9);
+    return fd;
+}
+
+// Runs [body] as each of the members; returns how many of them ended with 0.
+static int run_members(int (*body)(uint32_t index, struct page *page))
+{
+    struct page *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                             -1, 0);
+    pid_t children[MEMBERS];
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        children[i] = fork();
+        if (children[i] == 0)
+            _exit(body(i, page));
+    }
+    int good = 0;
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        int status = 1;
+        waitpid(children[i], &status, 0);
+        good += status == 0;
+    }
+    munmap(page, sizeof *page);
+    return good;
+}
+
+// Each member hands 150 files to each other, in batches, and reads the numbers in those it gets.
+static int exchange(uint32_t index, struct page *page)
+{
+    enum { FILES = 150 };
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    if (!meet(&fds, &place, page, &diag))
+        return 1;
+    for (uint32_t turn = 1; turn < MEMBERS; turn++) {
+        uint32_t to = (index + turn) % MEMBERS, from = (index + MEMBERS - turn) % MEMBERS;
+        for (unsigned at = 0; at < FILES; at += KERN_FDS_BATCH) {
+            size_t count = FILES - at < KERN_FDS_BATCH ? FILES - at : KERN_FDS_BATCH;
+            int out[KERN_FDS_BATCH], in[KERN_FDS_BATCH];
+            bool sent;
+            for (unsigned i = 0; i < count; i++)
+                out[i] = numbered_file(1000 * index + at + i);
+            if (!kern_fds_send(&fds, to, out, count, &diag) ||
+                !kern_fds_receive(&fds, from, in, count, &sent, &diag) || !sent)
+                return 2;
+            for (unsigned i = 0; i < count; i++) {
+                unsigned number = 0;
+                if (pread(in[i], &number, sizeof number, 0) != sizeof number ||
+                    number != 1000 * from + at + i || fcntl(in[i], F_GETFD) != FD_CLOEXEC)
+                    return 3;
+                close(in[i]);
+                close(out[i]);
+            }
+        }
+    }
+    kern_fds_close(&fds);
+    return diag.count ? 4 : 0;
+}
+
+static void files_arrive_in_order(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(exchange), MEMBERS);
+}
+
+// Member 1 has nothing to send; the others must hear it and go on.
+static int refuse_one(uint32_t index, struct page *page)
+{
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    if (!meet(&fds, &place, page, &diag))
+        return 1;
+    int out = numbered_file(index), in = -1;
+    for (uint32_t turn = 1; turn < MEMBERS; turn++) {
+        uint32_t to = (index + turn) % MEMBERS, from = (index + MEMBERS - turn) % MEMBERS;
+        bool sent;
+        if (!kern_fds_send(&fds, to, &out, index != 1, &diag) ||
+            !kern_fds_receive(&fds, from, &in, 1, &sent, &diag) || sent != (from != 1))
+            return 2;
+    }
+    kern_fds_close(&fds);
+    return 0;
+}
+
+static void a_member_with_nothing_is_no_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(refuse_one), MEMBERS);
+}
+
+// A stranger who knows the name but not the token connects before the members do.
+static int with_stranger(uint32_t index, struct page *page)
+{
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    if (!kern_fds_open(&fds, &world, &place, &diag))
+        return 1;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path + 1, "kern-rank.", 10);
+    memcpy(address.sun_path + 11, fds.address.name, sizeof fds.address.name);
+    int stranger = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    char lie[20] = {0};
+    if (connect(stranger, (struct sockaddr *)&address,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 27)) != 0 ||
+        send(stranger, lie, sizeof lie, 0) != sizeof lie)
+        return 2;
+    page->addresses[index] = fds.address;
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < MEMBERS)
+        usleep(100);
+    if (!kern_fds_connect(&fds, page->addresses, &diag))
+        return 3;
+    // It was turned away: its connection is closed.
+    char byte;
+    if (recv(stranger, &byte, 1, 0) != 0)
+        return 4;
+    kern_fds_close(&fds);
+    return 0;
+}
+
+static void strangers_are_turned_away(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(with_stranger), MEMBERS);
+}
+
+// Member 2 listens and never connects: the others give up at the deadline and say so.
+static int with_absentee(uint32_t index, struct page *page)
+{
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    world.timeout = 0.5;
+    if (index == 2) {
+        kern_fds_open(&fds, &world, &place, &diag);
+        page->addresses[index] = fds.address;
+        __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+        sleep(2);
+        return 0;
+    }
+    return meet(&fds, &place, page, &diag) || kern_diag_code(&diag) != KERN_EXIT_PEER ||
+           !strstr(kern_diag_line(&diag, 0), "1 of 2 members of group g did not connect");
+}
+
+static void an_absent_member_is_an_error_at_the_deadline(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(with_absentee), MEMBERS);
+}
+
+// A receiver that may open no more files gets a message that is cut.
+static int with_low_limit(uint32_t index, struct page *page)
+{
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    if (!meet(&fds, &place, page, &diag))
+        return 1;
+    int out[8], in[8];
+    bool sent;
+    for (unsigned i = 0; i < 8; i++)
+        out[i] = numbered_file(i);
+    if (index == 0)
+        return !kern_fds_send(&fds, 1, out, 8, &diag);
+    if (index == 2)
+        return 0;
+    int highest = dup(0);
+    struct rlimit limit = {(rlim_t)highest + 3, (rlim_t)highest + 3};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return kern_fds_receive(&fds, 0, in, 8, &sent, &diag) || sent ||
+           !strstr(kern_diag_line(&diag, 0), "too many open files");
+}
+
+static void a_cut_message_is_an_error(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(with_low_limit), MEMBERS);
+}
+
+static int reserve(uint32_t index, struct page *page)
+{
+    (void)index;
+    (void)page;
+    struct kern_diag diag = {0};
+    struct rlimit limit = {64, 256};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (!kern_fds_reserve(100, &diag) || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        limit.rlim_cur != 256)
+        return 1;
+    return kern_fds_reserve(1000, &diag) || !strstr(kern_diag_line(&diag, 0), "ulimit -Hn");
+}
+
+static void the_soft_limit_is_raised_and_the_hard_one_named(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(reserve), MEMBERS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_arrive_in_order),
+        cmocka_unit_test(a_member_with_nothing_is_no_wait),
+        cmocka_unit_test(strangers_are_turned_away),
+        cmocka_unit_test(an_absent_member_is_an_error_at_the_deadline),
+        cmocka_unit_test(a_cut_message_is_an_error),
+        cmocka_unit_test(the_soft_limit_is_raised_and_the_hard_one_named),
+    };
+    return cmocka_run_group_tests_name("fds", tests, NULL, NULL);
+}
