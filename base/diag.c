@@ -90,16 +90,28 @@ enum kern_exit kern_diag_code(const struct kern_diag *diag)
     return code;
 }
 
+struct placed {
+    struct kern_diag_entry entry;
+    size_t position;
+};
+
+static int by_order(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    if (x->entry.order != y->entry.order)
+        return x->entry.order < y->entry.order ? -1 : 1;
+    return x->position < y->position ? -1 : 1;
+}
+
 void kern_diag_sort(struct kern_diag *diag)
 {
-    // Entries come nearly sorted, and equal ones must keep their order: insertion does both.
-    for (size_t i = 1; i < diag->count; i++) {
-        struct kern_diag_entry entry = diag->entries[i];
-        size_t j = i;
-        for (; j > 0 && diag->entries[j - 1].order > entry.order; j--)
-            diag->entries[j] = diag->entries[j - 1];
-        diag->entries[j] = entry;
-    }
+    struct placed *placed = kern_calloc(diag->count, sizeof *placed);
+    for (size_t i = 0; i < diag->count; i++)
+        placed[i] = (struct placed){diag->entries[i], i};
+    qsort(placed, diag->count, sizeof *placed, by_order);
+    for (size_t i = 0; i < diag->count; i++)
+        diag->entries[i] = placed[i].entry;
+    free(placed);
 }
 
 const char *kern_diag_line(struct kern_diag *diag, size_t index)

@@ -64,6 +64,29 @@ static void diag_lines_name_kind_place_and_rule(void **state)
     assert_int_equal(diag.count, 0);
 }
 
+static void diag_sorts_by_order_and_keeps_equals(void **state)
+{
+    (void)state;
+    struct kern_diag diag = {0}, copy = {0};
+    for (uint64_t i = 0; i < 1000; i++)
+        kern_warn(&diag, NULL, 7 - i % 8, NULL, "%llu", (unsigned long long)i);
+    kern_diag_sort(&diag);
+    for (size_t i = 1; i < 1000; i++) {
+        const struct kern_diag_entry *a = &diag.entries[i - 1], *b = &diag.entries[i];
+        assert_true(a->order < b->order || (a->order == b->order && atoi(a->text) < atoi(b->text)));
+    }
+    kern_fail_rule(&diag, "V-VAR", 3, "p", "last");
+    diag.entries[diag.count - 1].library_code = 42;
+    kern_diag_append(&copy, &diag);
+    assert_int_equal(copy.count, 1001);
+    assert_int_equal(copy.errors, 1);
+    assert_string_equal(kern_diag_line(&copy, 1000), "error: p: last [V-VAR]");
+    assert_int_equal(copy.entries[1000].library_code, 42);
+    assert_int_equal(copy.entries[1000].order, 3);
+    kern_diag_clear(&diag);
+    kern_diag_clear(&copy);
+}
+
 static void diag_code_is_the_cause(void **state)
 {
     (void)state;
@@ -161,6 +184,7 @@ int main(void)
         cmocka_unit_test(arena_memory_is_zeroed_and_apart),
         cmocka_unit_test(arena_prints_texts_of_any_length),
         cmocka_unit_test(diag_lines_name_kind_place_and_rule),
+        cmocka_unit_test(diag_sorts_by_order_and_keeps_equals),
         cmocka_unit_test(diag_code_is_the_cause),
         cmocka_unit_test(names_find_what_was_added_and_nothing_else),
         cmocka_unit_test(sha256_of_known_texts),
