@@ -95,10 +95,17 @@ const char *kern_role_name(enum kern_role role)
     return names[role];
 }
 
+enum kern_dtype kern_role_dtype(const struct kern_builtin_info *info, enum kern_role role)
+{
+    if (role == KERN_ROLE_A_SCALE || role == KERN_ROLE_W_SCALE)
+        return KERN_F32;
+    return role == KERN_ROLE_C || role == KERN_ROLE_RECV ? info->result : info->operand;
+}
+
 uint64_t kern_builtin_k_multiple(enum kern_builtin builtin)
 {
-    bool fp8 = builtin == KERN_BUILTIN_CUBLASLT_FP8_TN ||
-               builtin == KERN_BUILTIN_CUBLASLT_FP8_TN_F32;
+    bool fp8 =
+        builtin == KERN_BUILTIN_CUBLASLT_FP8_TN || builtin == KERN_BUILTIN_CUBLASLT_FP8_TN_F32;
     return fp8 ? 16 : 1;
 }
 

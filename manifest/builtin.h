@@ -9,9 +9,21 @@
 
 // What an argument of a built-in means. The integer roles are those from M on.
 enum kern_role {
-    KERN_ROLE_A, KERN_ROLE_W, KERN_ROLE_C, KERN_ROLE_A_SCALE, KERN_ROLE_W_SCALE, KERN_ROLE_SEND,
-    KERN_ROLE_RECV, KERN_ROLE_M, KERN_ROLE_N, KERN_ROLE_K, KERN_ROLE_LDC, KERN_ROLE_LDA,
-    KERN_ROLE_COUNT, KERN_ROLE_RANK, KERN_ROLES,
+    KERN_ROLE_A,
+    KERN_ROLE_W,
+    KERN_ROLE_C,
+    KERN_ROLE_A_SCALE,
+    KERN_ROLE_W_SCALE,
+    KERN_ROLE_SEND,
+    KERN_ROLE_RECV,
+    KERN_ROLE_M,
+    KERN_ROLE_N,
+    KERN_ROLE_K,
+    KERN_ROLE_LDC,
+    KERN_ROLE_LDA,
+    KERN_ROLE_COUNT,
+    KERN_ROLE_RANK,
+    KERN_ROLES,
 };
 
 // The role of each argument in order; those from [required] on may be left out from the end.
@@ -40,6 +52,9 @@ const struct kern_builtin_info *kern_builtin_find(const char *entry);
 const char *kern_builtin_suggest(const char *entry);
 
 const char *kern_role_name(enum kern_role role);
+
+// The elements of the memory that a pointer role takes.
+enum kern_dtype kern_role_dtype(const struct kern_builtin_info *info, enum kern_role role);
 
 // A multiple that k of the built-in must be, 1 if it may be anything.
 uint64_t kern_builtin_k_multiple(enum kern_builtin builtin);

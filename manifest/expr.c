@@ -32,8 +32,7 @@ bool kern_expr_value(const struct kern_expr *expr, const uint64_t *vars, uint64_
     case KERN_EXPR_CEIL_DIV:
         return kern_expr_value(expr->a, vars, &a) && ceil_div(a, expr->value, value);
     case KERN_EXPR_MUL:
-        return kern_expr_value(expr->a, vars, &a) &&
-               !__builtin_mul_overflow(a, expr->value, value);
+        return kern_expr_value(expr->a, vars, &a) && !__builtin_mul_overflow(a, expr->value, value);
     case KERN_EXPR_ADD:
         return kern_expr_value(expr->a, vars, &a) && kern_expr_value(expr->b, vars, &b) &&
                !__builtin_add_overflow(a, b, value);

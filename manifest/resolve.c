@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first family: every reference gets its index, the launches of built-ins the built-in, the
-// fields of packs their widths. A name that stands for nothing is an error of the rule that speaks of
-// the thing that names it.
+// fields of packs their widths. A name that stands for nothing is an error of the rule that speaks
+// of the thing that names it.
 #include <string.h>
 
 #include "manifest/builtin.h"
@@ -60,11 +60,11 @@ static enum kern_target resolve_target(struct kern_verify *verify, const struct 
     if (as_buffer == KERN_NONE && as_state == KERN_NONE) {
         buffers->dangling = buffers->dangling || is_use;
         states->dangling = states->dangling || is_use;
-        const char *near = kern_verify_near(verify, ref->name, buffers->items, buffers->count,
-                                            buffers->stride);
+        const char *near =
+            kern_verify_near(verify, ref->name, buffers->items, buffers->count, buffers->stride);
         if (!*near)
-            near = kern_verify_near(verify, ref->name, states->items, states->count,
-                                    states->stride);
+            near =
+                kern_verify_near(verify, ref->name, states->items, states->count, states->stride);
         kern_place_fail(verify->diag, rule, order, place, "unknown buffer or state \"%s\"%s",
                         ref->name, near);
         return KERN_TARGET_NONE;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // V-ARGS: where the params of a launch come from. An op is walked in order, launch by launch and
-// argument by argument; what is written is what an earlier argument, also of the same launch, wrote.
-// A launch counts as run whatever its `when` says.
+// argument by argument; what is written is what an earlier argument, also of the same launch,
+// wrote. A launch counts as run whatever its `when` says.
 #include <inttypes.h>
 
 #include "manifest/verify.h"
@@ -130,16 +130,15 @@ static void forward_fields(struct wiring *wiring, const struct kern_pack *pack,
     }
 }
 
-static void check_literal(struct wiring *wiring, const struct wire *wire,
-                          enum kern_param_kind kind)
+static void check_literal(struct wiring *wiring, const struct wire *wire, enum kern_param_kind kind)
 {
     const struct kern_param literal = {.kind = kind};
     char found[32];
     char right[32];
     if (wire->to->kind != kind)
         kern_place_fail(wiring->verify->diag, "V-ARGS", wire->value->order, wire->place,
-                        "a literal of %s, the launch takes \"%s\"", kern_param_text(&literal, found),
-                        kern_param_text(wire->to, right));
+                        "a literal of %s, the launch takes \"%s\"",
+                        kern_param_text(&literal, found), kern_param_text(wire->to, right));
 }
 
 static void check_wire(struct wiring *wiring, const struct wire *wire)

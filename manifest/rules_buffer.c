@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// V-EXPORT, V-PEER and V-FILL: the memory that others reach, and the roles that a serving loop gives
-// to buffers.
+// V-EXPORT, V-PEER and V-FILL: the memory that others reach, and the roles that a serving loop
+// gives to buffers.
 #include <inttypes.h>
 
 #include "manifest/verify.h"

@@ -16,12 +16,18 @@ struct bound {
 };
 
 static const char *const value_names[] = {
-    [KERN_VALUE_BUFFER] = "a buffer",   [KERN_VALUE_STATE] = "a state",
-    [KERN_VALUE_PARAM] = "a param",     [KERN_VALUE_SCRATCH] = "a scratch",
-    [KERN_VALUE_VAR] = "a var",         [KERN_VALUE_EXPR] = "an expression",
-    [KERN_VALUE_I32] = "a literal i32", [KERN_VALUE_I64] = "a literal i64",
-    [KERN_VALUE_F32] = "a literal f32", [KERN_VALUE_U8] = "a literal u8",
-    [KERN_VALUE_RANK] = "a rank",       [KERN_VALUE_PACK] = "a pack",
+    [KERN_VALUE_BUFFER] = "a buffer",
+    [KERN_VALUE_STATE] = "a state",
+    [KERN_VALUE_PARAM] = "a param",
+    [KERN_VALUE_SCRATCH] = "a scratch",
+    [KERN_VALUE_VAR] = "a var",
+    [KERN_VALUE_EXPR] = "an expression",
+    [KERN_VALUE_I32] = "a literal i32",
+    [KERN_VALUE_I64] = "a literal i64",
+    [KERN_VALUE_F32] = "a literal f32",
+    [KERN_VALUE_U8] = "a literal u8",
+    [KERN_VALUE_RANK] = "a rank",
+    [KERN_VALUE_PACK] = "a pack",
     [KERN_VALUE_TENSORMAP] = "a tensormap",
 };
 

@@ -6,45 +6,34 @@
 #include "manifest/builtin.h"
 #include "manifest/verify.h"
 
-static bool is_buffer(const struct kern_param *param, enum kern_dtype dtype,
-                      enum kern_direction direction)
+static bool is_result(enum kern_role role)
 {
-    return param->kind == KERN_PARAM_BUFFER && param->dtype == dtype &&
-           param->direction == direction;
+    return role == KERN_ROLE_C || role == KERN_ROLE_RECV;
 }
 
-// Whether [param] can take the role; a result that is declared inout is one that is also written.
+// Whether [param] can take the role; a result may be declared inout although it is only written.
 static bool fits(const struct kern_builtin_info *info, enum kern_role role,
                  const struct kern_param *param)
 {
-    switch (role) {
-    case KERN_ROLE_A:
-    case KERN_ROLE_W:
-    case KERN_ROLE_SEND:
-        return is_buffer(param, info->operand, KERN_IN);
-    case KERN_ROLE_A_SCALE:
-    case KERN_ROLE_W_SCALE:
-        return is_buffer(param, KERN_F32, KERN_IN);
-    case KERN_ROLE_C:
-    case KERN_ROLE_RECV:
-        return is_buffer(param, info->result, KERN_BOTH) ||
-               (!info->accumulates && is_buffer(param, info->result, KERN_OUT));
-    default:
+    if (role >= KERN_ROLE_M)
         return param->kind == KERN_PARAM_I32 || param->kind == KERN_PARAM_I64;
-    }
+    if (param->kind != KERN_PARAM_BUFFER || param->dtype != kern_role_dtype(info, role))
+        return false;
+    if (!is_result(role))
+        return param->direction == KERN_IN;
+    return param->direction == KERN_BOTH || (param->direction == KERN_OUT && !info->accumulates);
 }
 
 // What would fit, as the manifest writes it.
 static const char *wanted(const struct kern_builtin_info *info, enum kern_role role, char text[32])
 {
-    struct kern_param param = {.kind = KERN_PARAM_BUFFER, .dtype = info->operand};
-    if (role == KERN_ROLE_A_SCALE || role == KERN_ROLE_W_SCALE)
-        param.dtype = KERN_F32;
-    if (role == KERN_ROLE_C || role == KERN_ROLE_RECV) {
-        param.dtype = info->result;
+    struct kern_param param = {.kind = KERN_PARAM_BUFFER, .direction = KERN_IN};
+    if (role >= KERN_ROLE_M)
+        return "i32\" or \"i64";
+    param.dtype = kern_role_dtype(info, role);
+    if (is_result(role))
         param.direction = info->accumulates ? KERN_BOTH : KERN_OUT;
-    }
-    return role >= KERN_ROLE_M ? "i32\" or \"i64" : kern_param_text(&param, text);
+    return kern_param_text(&param, text);
 }
 
 static void check_params(struct kern_verify *verify, const struct kern_launch_at *at,
@@ -99,8 +88,8 @@ static void refuse_entry(struct kern_verify *verify, const struct kern_launch_at
     const char *near = kern_builtin_suggest(entry);
     if (strncmp(entry, KERN_EXTERN_PREFIX, strlen(KERN_EXTERN_PREFIX)) != 0)
         kern_place_fail(verify->diag, "V-LAUNCH-EXTERN", at->launch->order, &place,
-                        "\"%s\" is no built-in (\"%s...\"); a kernel launch names its module", entry,
-                        KERN_EXTERN_PREFIX);
+                        "\"%s\" is no built-in (\"%s...\"); a kernel launch names its module",
+                        entry, KERN_EXTERN_PREFIX);
     else
         kern_place_fail(verify->diag, "V-LAUNCH-EXTERN", at->launch->order, &place,
                         "unknown built-in \"%s\"%s%s%s", entry, near ? "; did you mean \"" : "",

@@ -71,10 +71,9 @@ static void check_never_written(struct kern_verify *verify, const struct walk *w
         const struct kern_buffer *buffer = &manifest->buffers[i];
         struct kern_place place = kern_place_member(&buffers, buffer->name);
         bool must = buffer->kind == KERN_OUTPUT || buffer->kind == KERN_CARRY;
-        // One that nothing names is V-UNUSED.
-        if (must && walk->writer[i] == 0 && verify->named[KERN_SPACE_BUFFER].used[i])
+        if (must && walk->writer[i] == 0)
             kern_place_fail(verify->diag, "V-FLOW", buffer->order, &place,
-                            "no program writes it, as one must a buffer of kind %s",
+                            "no program writes it; every %s must be written by one",
                             kern_buffer_kind_name(buffer->kind));
     }
 }
@@ -82,9 +81,10 @@ static void check_never_written(struct kern_verify *verify, const struct walk *w
 void kern_rules_flow(struct kern_verify *verify)
 {
     struct walk walk = {
-        .writer = kern_arena_array(&verify->arena, verify->manifest->n_buffers,
-                                   sizeof *walk.writer),
+        .writer =
+            kern_arena_array(&verify->arena, verify->manifest->n_buffers, sizeof *walk.writer),
     };
     kern_each_call(verify, check_call, &walk);
-    check_never_written(verify, &walk);
+    if (verify->manifest->n_programs > 0)
+        check_never_written(verify, &walk);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// V-CALL for built-ins: the operands that a call gives are large enough for the shape that it gives,
-// with the vars at their max (strides against extents also with the vars at their least).
+// V-CALL for built-ins: the operands that a call gives are large enough for the shape that it
+// gives, with the vars at their max (strides against extents also with the vars at their least).
 #include <inttypes.h>
 
 #include "manifest/builtin.h"
@@ -13,7 +13,7 @@ struct operand {
     const struct kern_value *value; // NULL: the role is left out
     uint64_t low;                   // an integer at the corners; [high] of the rank: group members
     uint64_t high;
-    uint64_t room;                  // of a pointer: bytes from it to the end of the memory
+    uint64_t room; // of a pointer: bytes from it to the end of the memory
     bool forwarded;
     uint64_t arg; // forwarded: of the call
 };
@@ -40,20 +40,24 @@ __attribute__((format(printf, 3, 4))) static bool fail(const struct site *site, 
                            kern_role_name(role), site->info->name, text);
 }
 
-static void read_pointer(struct site *site, struct operand *operand)
+// Memory of another type than the built-in's is refused elsewhere, and its size means nothing here.
+static void read_pointer(struct site *site, struct operand *operand, enum kern_role role)
 {
     const struct kern_value *value = operand->value;
+    enum kern_dtype dtype = KERN_U8;
     uint64_t bytes = 0;
     uint64_t offset = 0;
     if (value->ref.index == KERN_NONE)
         return;
     if (value->kind == KERN_VALUE_BUFFER) {
+        dtype = site->verify->manifest->buffers[value->ref.index].dtype;
         bytes = site->verify->manifest->buffers[value->ref.index].bytes;
         offset = value->offset;
     } else if (value->kind == KERN_VALUE_SCRATCH) {
+        dtype = site->at->op->scratch[value->ref.index].dtype;
         bytes = site->at->op->scratch[value->ref.index].bytes;
     }
-    operand->known = bytes > 0 && offset < bytes;
+    operand->known = offset < bytes && dtype == kern_role_dtype(site->info, role);
     operand->room = operand->known ? bytes - offset : 0;
 }
 
@@ -95,7 +99,7 @@ static void read_operands(struct site *site, const struct kern_launch *launch)
             operand->value = &site->at->call->args[param];
         }
         if (role < KERN_ROLE_M)
-            read_pointer(site, operand);
+            read_pointer(site, operand, role);
         else
             read_integer(site, operand, role);
     }
@@ -107,8 +111,8 @@ static bool is_known(const struct site *site, enum kern_role role)
 }
 
 // Says so if the operand [role] has fewer than [elements] of [dtype], or if their bytes overflow.
-static void need(const struct site *site, enum kern_role role, enum kern_dtype dtype,
-                 bool overflow, uint64_t elements)
+static void need(const struct site *site, enum kern_role role, enum kern_dtype dtype, bool overflow,
+                 uint64_t elements)
 {
     uint64_t bytes;
     if (!is_known(site, role))
@@ -192,8 +196,7 @@ static void check_collective(const struct site *site)
     uint64_t count = site->operands[KERN_ROLE_COUNT].high;
     bool has_members = is_known(site, KERN_ROLE_RANK);
     uint64_t all;
-    bool overflow =
-        __builtin_mul_overflow(count, site->operands[KERN_ROLE_RANK].high, &all);
+    bool overflow = __builtin_mul_overflow(count, site->operands[KERN_ROLE_RANK].high, &all);
     if (which != KERN_BUILTIN_NCCL_REDUCESCATTER)
         need(site, KERN_ROLE_SEND, site->info->operand, false, count);
     else if (has_members)
@@ -208,9 +211,8 @@ static void check_launch(struct kern_verify *verify, const struct kern_call_at *
                          const struct kern_launch *launch)
 {
     const struct kern_builtin_info *info = kern_builtin_find(launch->entry);
-    if (!info || launch->n_args != launch->n_params ||
-        launch->n_args < info->signature->required || launch->n_args > info->signature->count ||
-        !kern_corners_enter(verify, launch))
+    if (!info || launch->n_args != launch->n_params || launch->n_args < info->signature->required ||
+        launch->n_args > info->signature->count || !kern_corners_enter(verify, launch))
         return;
     struct site site = {.verify = verify, .at = at, .info = info};
     read_operands(&site, launch);

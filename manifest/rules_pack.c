@@ -64,8 +64,8 @@ static bool check_param_field(struct kern_verify *verify, const struct kern_laun
     uint64_t index = field->value.param;
     if (index >= at->op->n_params)
         return kern_place_fail(verify->diag, "V-PACK", field->value.order, place,
-                               "the op has no param %" PRIu64 "; it has %zu, counted from 0",
-                               index, at->op->n_params);
+                               "the op has no param %" PRIu64 "; it has %zu, counted from 0", index,
+                               at->op->n_params);
     const struct kern_param *param = &at->op->params[index];
     if (kern_param_is_pointer(param))
         return field->width == POINTER_WIDTH ||
@@ -141,11 +141,10 @@ static void check_overlaps(struct kern_verify *verify, const struct kern_pack *p
     for (size_t i = 1; i < count; i++) {
         struct kern_place field = kern_place_numbered(place, "field", extents[i].index);
         if (extents[i].from < extents[widest].to)
-            kern_place_fail(verify->diag, "V-PACK", pack->fields[extents[i].index].value.order,
-                            &field,
-                            "bytes %" PRIu32 " to %" PRIu32 " overlap field %zu, which ends at %" PRIu32,
-                            extents[i].from, extents[i].to, extents[widest].index,
-                            extents[widest].to);
+            kern_place_fail(
+                verify->diag, "V-PACK", pack->fields[extents[i].index].value.order, &field,
+                "bytes %" PRIu32 " to %" PRIu32 " overlap field %zu, which ends at %" PRIu32,
+                extents[i].from, extents[i].to, extents[widest].index, extents[widest].to);
         if (extents[i].to > extents[widest].to)
             widest = i;
     }
@@ -185,7 +184,8 @@ static void check_target(struct kern_verify *verify, const struct kern_param *pa
                         value->pack->size, kern_param_text(param, found), value->pack->size);
     else if (param->bytes != value->pack->size)
         kern_place_fail(verify->diag, "V-PACK", value->order, arg,
-                        "a pack of %" PRIu32 " bytes, the launch takes \"%s\"; the sizes must agree",
+                        "a pack of %" PRIu32
+                        " bytes, the launch takes \"%s\"; the sizes must agree",
                         value->pack->size, kern_param_text(param, found));
 }
 

@@ -52,7 +52,9 @@ static void check_axes(struct kern_verify *verify, const struct kern_program *fi
         kern_place_fail(verify->diag, "V-PROGRAM", first->order, &batch,
                         "a program with a batch needs a var with the axis \"rows\" and one with "
                         "\"groups\"; %s missing",
-                        rows ? "\"groups\" is" : groups ? "\"rows\" is" : "both are");
+                        rows     ? "\"groups\" is"
+                        : groups ? "\"rows\" is"
+                                 : "both are");
 }
 
 void kern_rules_program(struct kern_verify *verify)

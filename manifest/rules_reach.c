@@ -68,8 +68,8 @@ static void check_call(struct kern_verify *verify, const struct kern_call_at *at
 void kern_rules_reach(struct kern_verify *verify)
 {
     struct warned warned = {
-        .program = kern_arena_array(&verify->arena, verify->manifest->n_buffers,
-                                    sizeof *warned.program),
+        .program =
+            kern_arena_array(&verify->arena, verify->manifest->n_buffers, sizeof *warned.program),
     };
     kern_each_call(verify, check_call, &warned);
 }

@@ -39,8 +39,8 @@ void kern_rules_shape(struct kern_verify *verify)
     for (uint32_t i = 0; i < manifest->n_buffers; i++) {
         struct kern_buffer *buffer = kern_rewrite(&manifest->buffers[i]);
         struct kern_place place = kern_place_member(&buffers, buffer->name);
-        buffer->bytes = check_shape(verify, buffer->dtype, buffer->shape, buffer->rank,
-                                    buffer->order, &place);
+        buffer->bytes =
+            check_shape(verify, buffer->dtype, buffer->shape, buffer->rank, buffer->order, &place);
     }
     struct kern_place ops = kern_place_member(NULL, "ops");
     for (uint32_t i = 0; i < manifest->n_ops; i++) {

@@ -57,8 +57,7 @@ static void check_layout(struct kern_verify *verify, const struct kern_state *st
 static void check_state(struct kern_verify *verify, const struct kern_state *state,
                         const struct kern_place *place)
 {
-    int sizes =
-        (state->bytes_per_token != 0) + (state->bytes_per_seq != 0) + (state->bytes != 0);
+    int sizes = (state->bytes_per_token != 0) + (state->bytes_per_seq != 0) + (state->bytes != 0);
     struct kern_place host = kern_place_member(place, "host");
     if (state->host && sizes > 0)
         kern_place_fail(verify->diag, "V-STATE", state->order, place,
@@ -90,10 +89,11 @@ static void check_segments(struct kern_verify *verify, const struct kern_state *
                                     "%" PRIu64 " rows of %" PRIu64 " bytes; a segment is not empty",
                                     rows, width);
         else if (width % members != 0)
-            sound = kern_place_fail(verify->diag, "V-SHARD", state->order, &segment,
-                                    "the width of %" PRIu64 " bytes must be a multiple of the %" PRIu64
-                                    " members of \"%s\"",
-                                    width, members, state->shard->group.name);
+            sound =
+                kern_place_fail(verify->diag, "V-SHARD", state->order, &segment,
+                                "the width of %" PRIu64 " bytes must be a multiple of the %" PRIu64
+                                " members of \"%s\"",
+                                width, members, state->shard->group.name);
         overflow = __builtin_mul_overflow(rows, width, &bytes) ||
                    __builtin_add_overflow(total, bytes, &total) || overflow;
     }
@@ -104,8 +104,8 @@ static void check_segments(struct kern_verify *verify, const struct kern_state *
                         "the bytes of the whole group exceed 64 bits");
     else if (total != whole)
         kern_place_fail(verify->diag, "V-SHARD", state->order, &segments,
-                        "the segments have %" PRIu64 " bytes; %" PRIu64
-                        " members of %" PRIu64 " bytes_per_seq have %" PRIu64,
+                        "the segments have %" PRIu64 " bytes; %" PRIu64 " members of %" PRIu64
+                        " bytes_per_seq have %" PRIu64,
                         total, members, state->bytes_per_seq, whole);
 }
 

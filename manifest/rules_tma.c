@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// V-TMA: tensormaps. Every limit is one that cuda.h gives at cuTensorMapEncodeTiled, so that what is
-// accepted here can be encoded; what a map reaches is compared with the buffer at each call.
+// V-TMA: tensormaps. Every limit is one that cuda.h gives at cuTensorMapEncodeTiled, so that what
+// is accepted here can be encoded; what a map reaches is compared with the buffer at each call.
 #include <inttypes.h>
 #include <stdarg.h>
 
@@ -78,8 +78,9 @@ static bool check_dims(const struct subject *subject)
     }
     uint64_t multiple = 128 / element_bits[map->dtype]; // elements of 16 bytes
     if (is_u4(map) && map->dims[0] % 128 != 0)
-        sound = fail(subject, "dims", "dim 0 of a u4 map is %" PRIu64 "; it must be a multiple of 128",
-                     map->dims[0]);
+        sound =
+            fail(subject, "dims", "dim 0 of a u4 map is %" PRIu64 "; it must be a multiple of 128",
+                 map->dims[0]);
     else if (!is_u4(map) && map->dims[0] % multiple != 0)
         sound = fail(subject, "dims",
                      "dim 0 is %" PRIu64
@@ -95,9 +96,10 @@ static bool check_strides(const struct subject *subject)
     bool sound = true;
     for (size_t i = 0; i < map->n_strides; i++) {
         if (map->strides[i] == 0 || map->strides[i] % multiple != 0)
-            sound = fail(subject, "strides",
-                         "stride %zu is %" PRIu64 " bytes; it must be a positive multiple of %" PRIu64,
-                         i, map->strides[i], multiple);
+            sound =
+                fail(subject, "strides",
+                     "stride %zu is %" PRIu64 " bytes; it must be a positive multiple of %" PRIu64,
+                     i, map->strides[i], multiple);
         else if (map->strides[i] >= STRIDE_LIMIT && !map->wrap)
             sound = fail(subject, "strides",
                          "stride %zu is %" PRIu64 " bytes; it must be less than 2^40", i,

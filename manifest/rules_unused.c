@@ -27,6 +27,16 @@ static uint64_t order_of(const struct kern_manifest *manifest, enum kern_space s
     return 0;
 }
 
+// Whether V-FLOW, which asks that somebody writes it, has spoken of it already.
+static bool is_unwritten(const struct kern_manifest *manifest, enum kern_space space,
+                         uint32_t index)
+{
+    if (space != KERN_SPACE_BUFFER)
+        return false;
+    enum kern_buffer_kind kind = manifest->buffers[index].kind;
+    return kind == KERN_OUTPUT || kind == KERN_CARRY;
+}
+
 void kern_rules_unused(struct kern_verify *verify)
 {
     static const struct {
@@ -45,12 +55,13 @@ void kern_rules_unused(struct kern_verify *verify)
     // Without any program everything is unused, which V-PROGRAM has said in one line.
     for (enum kern_space space = 0; space < KERN_SPACES && manifest->n_programs > 0; space++) {
         const struct kern_named *named = &verify->named[space];
-        struct kern_place map = kern_place_member(space == KERN_SPACE_GROUP ? &topology : NULL,
-                                                  kern_arena_print(&verify->arena, "%ss", named->what));
+        struct kern_place map =
+            kern_place_member(space == KERN_SPACE_GROUP ? &topology : NULL,
+                              kern_arena_print(&verify->arena, "%ss", named->what));
         for (uint32_t i = 0; i < named->count && !named->dangling; i++) {
             struct kern_place place = kern_place_member(
                 &map, *(const char *const *)((const char *)named->items + i * named->stride));
-            if (!named->used[i])
+            if (!named->used[i] && !is_unwritten(manifest, space, i))
                 kern_place_fail(verify->diag, words[space].rule, order_of(manifest, space, i),
                                 &place, "unused: %s", words[space].text);
         }

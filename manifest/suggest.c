@@ -23,14 +23,16 @@ static size_t least(size_t a, size_t b)
 }
 
 // Insertions, deletions, substitutions and swaps of neighbours that turn [a] into [b] (the optimal
-// string alignment distance).
-static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length)
+// string alignment distance), or some number above [limit] if there are more than that.
+static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length, size_t limit)
 {
     uint8_t rows[3][LONGEST + 1];
     uint8_t *before = rows[0], *last = rows[1], *current = rows[2];
+    size_t last_least = 0;
     for (size_t j = 0; j <= b_length; j++)
         last[j] = (uint8_t)j;
     for (size_t i = 1; i <= a_length; i++) {
+        size_t row_least = i;
         current[0] = (uint8_t)i;
         for (size_t j = 1; j <= b_length; j++) {
             size_t edits = last[j - 1] + (size_t)(a[i - 1] != b[j - 1]);
@@ -38,7 +40,12 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 edits = least(edits, (size_t)before[j - 2] + 1);
             current[j] = (uint8_t)edits;
+            row_least = least(row_least, edits);
         }
+        // What follows builds on the last two rows and does not fall below them.
+        if (row_least > limit && last_least > limit)
+            return row_least;
+        last_least = row_least;
         uint8_t *reused = before;
         before = last;
         last = current;
@@ -62,7 +69,7 @@ const char *kern_suggest(const char *name, const void *items, size_t count, size
             continue;
         size_t edits = strcasecmp(name, candidate) == 0
                            ? 1
-                           : distance(name, length, candidate, candidate_length);
+                           : distance(name, length, candidate, candidate_length, allowed);
         if (edits > allowed)
             continue;
         nearest = candidate;

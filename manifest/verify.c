@@ -9,11 +9,11 @@
 #define SUGGESTIONS_MAX 64
 
 static void (*const families[])(struct kern_verify *verify) = {
-    kern_resolve,     kern_rules_declaration, kern_rules_shape,  kern_rules_state,
-    kern_rules_bind,  kern_rules_buffer,      kern_rules_domain, kern_rules_launch,
-    kern_rules_extern, kern_rules_args,       kern_rules_pack,   kern_rules_tma,
-    kern_rules_program, kern_rules_call,      kern_rules_operand, kern_rules_reach,
-    kern_rules_flow,  kern_rules_unused,
+    kern_resolve,       kern_rules_declaration, kern_rules_shape,   kern_rules_state,
+    kern_rules_bind,    kern_rules_buffer,      kern_rules_domain,  kern_rules_launch,
+    kern_rules_extern,  kern_rules_args,        kern_rules_pack,    kern_rules_tma,
+    kern_rules_program, kern_rules_call,        kern_rules_operand, kern_rules_reach,
+    kern_rules_flow,    kern_rules_unused,
 };
 
 const char *kern_verify_near(struct kern_verify *verify, const char *name, const void *items,
@@ -45,10 +45,10 @@ bool kern_resolve_ref(struct kern_verify *verify, enum kern_space space, const s
         return true;
     }
     named->dangling = true;
-    return kern_place_fail(verify->diag, rule, order, place, "unknown %s \"%s\"%s%s", named->what,
-                           ref->name, where_declared(verify, space),
-                           kern_verify_near(verify, ref->name, named->items, named->count,
-                                            named->stride));
+    return kern_place_fail(
+        verify->diag, rule, order, place, "unknown %s \"%s\"%s%s", named->what, ref->name,
+        where_declared(verify, space),
+        kern_verify_near(verify, ref->name, named->items, named->count, named->stride));
 }
 
 bool kern_corners_enter(struct kern_verify *verify, const struct kern_launch *launch)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of the verification share. A verification resolves every reference (resolve.c),
-// then runs the families of rules (rules_*.c) in the order of the table in verify.c. A family judges
-// what the earlier ones left sound and skips the rest, so that one mistake gives one message.
+// then runs the families of rules (rules_*.c) in the order of the table in verify.c. A family
+// judges what the earlier ones left sound and skips the rest, so that one mistake gives one
+// message.
 #ifndef KERN_MANIFEST_VERIFY_H
 #define KERN_MANIFEST_VERIFY_H
 
@@ -11,8 +12,13 @@
 
 // The kinds of things that are referred to by name.
 enum kern_space {
-    KERN_SPACE_VAR, KERN_SPACE_GROUP, KERN_SPACE_STATE, KERN_SPACE_BUFFER, KERN_SPACE_MODULE,
-    KERN_SPACE_OP, KERN_SPACES,
+    KERN_SPACE_VAR,
+    KERN_SPACE_GROUP,
+    KERN_SPACE_STATE,
+    KERN_SPACE_BUFFER,
+    KERN_SPACE_MODULE,
+    KERN_SPACE_OP,
+    KERN_SPACES,
 };
 
 struct kern_named {
@@ -51,8 +57,8 @@ struct kern_verify {
     struct kern_manifest *manifest;
     struct kern_diag *diag;
     struct kern_arena arena; // working memory, freed at the end
-    // The corners: values of the vars, all at 1 and all at their max. Between kern_corners_enter and
-    // _leave the var of a launch's `when` is clamped into the launch's range.
+    // The corners: values of the vars, all at 1 and all at their max. Between kern_corners_enter
+    // and _leave the var of a launch's `when` is clamped into the launch's range.
     uint64_t *low;
     uint64_t *high;
     struct kern_named named[KERN_SPACES];
@@ -149,23 +155,23 @@ static inline const char *kern_plural(uint64_t count)
 }
 
 // The families. Those that fill in what others use say so.
-void kern_resolve(struct kern_verify *verify);        // every index; built-ins; widths of fields
+void kern_resolve(struct kern_verify *verify);           // every index; built-ins; widths of fields
 void kern_rules_declaration(struct kern_verify *verify); // V-VAR V-MODULE V-TOPO V-CUT
-void kern_rules_shape(struct kern_verify *verify);    // V-SHAPE; bytes of buffers and scratch
-void kern_rules_state(struct kern_verify *verify);    // V-STATE V-SHARD
-void kern_rules_bind(struct kern_verify *verify);     // V-BIND V-PLACE
-void kern_rules_buffer(struct kern_verify *verify);   // V-EXPORT V-FILL V-PEER
-void kern_rules_domain(struct kern_verify *verify);   // V-DOMAIN
-void kern_rules_launch(struct kern_verify *verify);   // V-OP V-LAUNCH-KERNEL V-WHEN
-void kern_rules_extern(struct kern_verify *verify);   // V-LAUNCH-EXTERN; facts, demands of groups
-void kern_rules_args(struct kern_verify *verify);     // V-ARGS
-void kern_rules_pack(struct kern_verify *verify);     // V-PACK; narrow fields
-void kern_rules_tma(struct kern_verify *verify);      // V-TMA; demands of bytes and alignment
-void kern_rules_program(struct kern_verify *verify);  // V-PROGRAM
-void kern_rules_call(struct kern_verify *verify);     // V-CALL, and what launches demand
-void kern_rules_operand(struct kern_verify *verify);  // V-CALL of built-ins
-void kern_rules_reach(struct kern_verify *verify);    // V-SOURCE V-DERIVE V-EXTERN-PEER V-ONCE
-void kern_rules_flow(struct kern_verify *verify);     // V-FLOW
-void kern_rules_unused(struct kern_verify *verify);   // V-UNUSED, and V-TOPO of groups
+void kern_rules_shape(struct kern_verify *verify);       // V-SHAPE; bytes of buffers and scratch
+void kern_rules_state(struct kern_verify *verify);       // V-STATE V-SHARD
+void kern_rules_bind(struct kern_verify *verify);        // V-BIND V-PLACE
+void kern_rules_buffer(struct kern_verify *verify);      // V-EXPORT V-FILL V-PEER
+void kern_rules_domain(struct kern_verify *verify);      // V-DOMAIN
+void kern_rules_launch(struct kern_verify *verify);      // V-OP V-LAUNCH-KERNEL V-WHEN
+void kern_rules_extern(struct kern_verify *verify);  // V-LAUNCH-EXTERN; facts, demands of groups
+void kern_rules_args(struct kern_verify *verify);    // V-ARGS
+void kern_rules_pack(struct kern_verify *verify);    // V-PACK; narrow fields
+void kern_rules_tma(struct kern_verify *verify);     // V-TMA; demands of bytes and alignment
+void kern_rules_program(struct kern_verify *verify); // V-PROGRAM
+void kern_rules_call(struct kern_verify *verify);    // V-CALL, and what launches demand
+void kern_rules_operand(struct kern_verify *verify); // V-CALL of built-ins
+void kern_rules_reach(struct kern_verify *verify);   // V-SOURCE V-DERIVE V-EXTERN-PEER V-ONCE
+void kern_rules_flow(struct kern_verify *verify);    // V-FLOW
+void kern_rules_unused(struct kern_verify *verify);  // V-UNUSED, and V-TOPO of groups
 
 #endif

@@ -44,9 +44,9 @@ static bool as_said(const struct rules_case *one, const struct kern_diag *diag, 
     bool accepted = !one->rule || one->warns;
     if (verified != accepted || diag->count != (one->rule ? 1 : 0))
         return false;
-    return !one->rule || (same(one->rule, diag->entries[0].rule) &&
-                          same(one->place, diag->entries[0].place) &&
-                          (!one->says || strstr(diag->entries[0].text, one->says)));
+    return !one->rule ||
+           (same(one->rule, diag->entries[0].rule) && same(one->place, diag->entries[0].place) &&
+            (!one->says || strstr(diag->entries[0].text, one->says)));
 }
 
 static bool run(const char *base, const struct rules_case *one)

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#define RULES_EDITS 5
+#define RULES_EDITS 6
 
 struct rules_case {
     const char *name;
