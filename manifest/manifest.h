@@ -395,8 +395,9 @@ struct kern_manifest {
 };
 
 // Parses [length] bytes of JSON text (a NUL follows them) into a manifest, or returns NULL with
-// every error of the shape in [diag]: rules V-JSON, V-DUP, V-KEY, V-NUM, V-CONST, V-TYPE. [name] says
-// in messages where the bytes came from.
+// every error of the shape in [diag]: rules V-JSON, V-DUP, V-KEY, V-NUM, V-CONST, V-VERSION, V-TYPE
+// (anything else that is not of the schema's shape) and V-NAME (an empty name in a map, or one with
+// control characters). [name] says in messages where the bytes came from.
 struct kern_manifest *kern_manifest_parse(const char *text, size_t length, const char *name,
                                           struct kern_diag *diag);
 

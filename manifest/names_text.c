@@ -14,9 +14,9 @@ static const char *const dtypes[] = {
 };
 
 static const char *const kinds[] = {
-    [KERN_INPUT] = "input",         [KERN_OUTPUT] = "output", [KERN_INOUT] = "inout",
-    [KERN_WEIGHT] = "weight",       [KERN_SOURCE] = "source",
-    [KERN_WORKSPACE] = "workspace", [KERN_CARRY] = "carry",   [KERN_PEER] = "peer",
+    [KERN_INPUT] = "input",   [KERN_OUTPUT] = "output", [KERN_INOUT] = "inout",
+    [KERN_WEIGHT] = "weight", [KERN_SOURCE] = "source", [KERN_WORKSPACE] = "workspace",
+    [KERN_CARRY] = "carry",   [KERN_PEER] = "peer",
 };
 
 static const char *const fills[] = {
@@ -94,9 +94,9 @@ const char *kern_fill_name(enum kern_fill fill)
 size_t kern_dtype_bytes(enum kern_dtype dtype)
 {
     static const uint8_t bytes[] = {
-        [KERN_BF16] = 2, [KERN_F16] = 2, [KERN_F32] = 4, [KERN_FP8E4M3] = 1,
-        [KERN_FP8E8M0] = 1, [KERN_I8] = 1, [KERN_I32] = 4, [KERN_U32] = 4,
-        [KERN_I64] = 8, [KERN_U64] = 8, [KERN_U8] = 1,
+        [KERN_BF16] = 2,    [KERN_F16] = 2, [KERN_F32] = 4, [KERN_FP8E4M3] = 1,
+        [KERN_FP8E8M0] = 1, [KERN_I8] = 1,  [KERN_I32] = 4, [KERN_U32] = 4,
+        [KERN_I64] = 8,     [KERN_U64] = 8, [KERN_U8] = 1,
     };
     return bytes[dtype];
 }

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 struct kern_number {
-    bool integral;      // it has an integer value
-    bool fits;          // which has a sign and a magnitude of 64 bits, below
+    bool integral; // it has an integer value
+    bool fits;     // which has a sign and a magnitude of 64 bits, below
     bool negative;
     uint64_t magnitude;
-    double real;        // rounded to nearest; infinite if it is too large
-    const char *text;   // as written, of a number that json-c keeps as a double; else NULL
+    double real;      // rounded to nearest; infinite if it is too large
+    const char *text; // as written, of a number that json-c keeps as a double; else NULL
 };
 
 // The number that [json], an int or a double of json-c, stands for. The text is borrowed from it.

@@ -31,14 +31,4 @@ kern_read kern_read_launch;
 kern_read kern_read_var, kern_read_state, kern_read_buffer, kern_read_module, kern_read_op,
     kern_read_program;
 
-// A list of numbers of 64 or 32 bits, new in the arena.
-bool kern_read_u64s(struct kern_reader *reader, const struct kern_node *node,
-                    const uint64_t **numbers, size_t *count);
-bool kern_read_u32s(struct kern_reader *reader, const struct kern_node *node,
-                    const uint32_t **numbers, size_t *count);
-
-// Two numbers of 64 bits, a range or a pair, into a uint64_t[2].
-bool kern_read_u64_pair(struct kern_reader *reader, const struct kern_node *node, const char *what,
-                        uint64_t pair[2]);
-
 #endif

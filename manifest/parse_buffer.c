@@ -44,8 +44,9 @@ static bool read_domain(struct kern_reader *reader, const struct kern_node *node
 
 static bool read_bind(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
-    static const struct kern_items list = {
-        .what = "a list of segments", .size = sizeof(struct kern_segment), .read = kern_read_segment};
+    static const struct kern_items list = {.what = "a list of segments",
+                                           .size = sizeof(struct kern_segment),
+                                           .read = kern_read_segment};
     struct kern_buffer *buffer = into;
     return kern_read_list(reader, node, &list, &buffer->bind, &buffer->n_bind);
 }

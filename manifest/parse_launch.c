@@ -115,7 +115,17 @@ static bool read_algo(struct kern_reader *reader, const struct kern_node *node, 
 }
 
 enum launch_key {
-    ENTRY, MODULE, BLOCK, GRID, PARAMS, ARGS, SHARED_MEM, CLUSTER, WHEN, PDL, ALGO,
+    ENTRY,
+    MODULE,
+    BLOCK,
+    GRID,
+    PARAMS,
+    ARGS,
+    SHARED_MEM,
+    CLUSTER,
+    WHEN,
+    PDL,
+    ALGO,
 };
 
 static const struct kern_key launch_table[] = {

@@ -70,8 +70,8 @@ static const struct kern_value *forwarded_params(struct kern_reader *reader,
     return args;
 }
 
-// Gives the launches what they leave to the op. The op's params may stand behind its launches in the
-// document, so that this comes last.
+// Gives the launches what they leave to the op. The op's params may stand behind its launches in
+// the document, so that this comes last.
 static void complete_launches(struct kern_reader *reader, struct kern_op *op)
 {
     struct kern_launch *launches = (struct kern_launch *)(uintptr_t)op->launches;

@@ -50,8 +50,8 @@ static bool read_shard(struct kern_reader *reader, const struct kern_node *node,
     enum { BY, GROUP, SEGMENTS };
     static const struct kern_key table[] = {
         [BY] = KERN_KEY("by", KERN_REQUIRED, offsetof(struct kern_shard, by), read_by),
-        [GROUP] = KERN_KEY("group", KERN_REQUIRED, offsetof(struct kern_shard, group),
-                           kern_read_ref),
+        [GROUP] =
+            KERN_KEY("group", KERN_REQUIRED, offsetof(struct kern_shard, group), kern_read_ref),
         [SEGMENTS] = KERN_KEY("segments", 0, 0, read_segments),
     };
     static const struct kern_keys keys = KERN_KEYS("a shard", table);

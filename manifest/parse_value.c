@@ -73,8 +73,9 @@ static bool read_width(struct kern_reader *reader, const struct kern_node *node,
 static bool read_field(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
     static const enum kern_value_kind kinds[] = {
-        KERN_VALUE_PARAM, KERN_VALUE_SCRATCH, KERN_VALUE_I32,  KERN_VALUE_I64,  KERN_VALUE_F32,
-        KERN_VALUE_U8,    KERN_VALUE_VAR,     KERN_VALUE_EXPR, KERN_VALUE_RANK, KERN_VALUE_TENSORMAP,
+        KERN_VALUE_PARAM, KERN_VALUE_SCRATCH,   KERN_VALUE_I32, KERN_VALUE_I64,
+        KERN_VALUE_F32,   KERN_VALUE_U8,        KERN_VALUE_VAR, KERN_VALUE_EXPR,
+        KERN_VALUE_RANK,  KERN_VALUE_TENSORMAP,
     };
     static const struct kern_key table[] = {
         KERN_KEY("param", KERN_FORM, OF_VALUE(param), kern_read_u64),
@@ -105,9 +106,10 @@ static bool read_field(struct kern_reader *reader, const struct kern_node *node,
 
 static bool read_fields(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
-    static const struct kern_items list = {
-        .what = "a list of fields", .word = "field", .size = sizeof(struct kern_field),
-        .read = read_field};
+    static const struct kern_items list = {.what = "a list of fields",
+                                           .word = "field",
+                                           .size = sizeof(struct kern_field),
+                                           .read = read_field};
     struct kern_pack *pack = into;
     return kern_read_list(reader, node, &list, &pack->fields, &pack->n_fields);
 }

@@ -49,8 +49,8 @@ static inline struct kern_place kern_place_numbered(const struct kern_place *par
     return (struct kern_place){.parent = parent, .word = word, .index = index};
 }
 
-// Writes the text of [place] and returns [text]; "" for the root. Names that are long, or that would
-// be misread, are shortened and quoted.
+// Writes the text of [place] and returns [text]; "" for the root. Names that are long, or that
+// would be misread, are shortened and quoted.
 const char *kern_place_text(const struct kern_place *place, char text[KERN_PLACE_MAX]);
 
 // Copies [name] into [text] of [size] bytes, ending it in an ellipsis if it is too long; control

@@ -131,8 +131,8 @@ bool kern_require(struct kern_reader *reader, const struct kern_node *node,
     return !(required & ~present);
 }
 
-// Checks that the keys in [present] are those of exactly one form. Nothing is said of a form that is
-// missing beside an unknown key, which is probably its misspelt name.
+// Checks that the keys in [present] are those of exactly one form. Nothing is said of a form that
+// is missing beside an unknown key, which is probably its misspelt name.
 static bool require_form(struct kern_reader *reader, const struct kern_node *node,
                          const struct kern_keys *keys, uint32_t forms, uint32_t present,
                          bool unknown)
@@ -199,8 +199,11 @@ static void store_pointer(void *items, const void *array)
 bool kern_read_list(struct kern_reader *reader, const struct kern_node *node,
                     const struct kern_items *list, void *items, size_t *count)
 {
-    if (!json_object_is_type(node->json, json_type_array))
-        return kern_refuse_type(reader, node, "an array");
+    if (!json_object_is_type(node->json, json_type_array)) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "%s, an array", list->what);
+        return kern_refuse_type(reader, node, expected);
+    }
     bool ok = true;
     size_t length = json_object_array_length(node->json);
     char *array = kern_arena_array(reader->arena, length, list->size);
@@ -210,8 +213,7 @@ bool kern_read_list(struct kern_reader *reader, const struct kern_node *node,
         struct kern_place place = list->word
                                       ? kern_place_numbered(node->place.parent, list->word, i)
                                       : kern_place_element(&node->place, i);
-        struct kern_node element =
-            node_at(reader, json_object_array_get_idx(node->json, i), place);
+        struct kern_node element = node_at(reader, json_object_array_get_idx(node->json, i), place);
         ok = list->read(reader, &element, array + i * list->size) && ok;
     }
     return ok;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Typed readers: each takes one value of the json-c tree and stores what it stands for, or says what
-// is wrong with it and goes on. What an object may hold is a table of its keys.
+// Typed readers: each takes one value of the json-c tree and stores what it stands for, or says
+// what is wrong with it and goes on. What an object may hold is a table of its keys.
 #ifndef KERN_MANIFEST_READ_H
 #define KERN_MANIFEST_READ_H
 
@@ -36,7 +36,9 @@ typedef bool kern_read(struct kern_reader *reader, const struct kern_node *node,
 enum {
     KERN_REQUIRED = 1,
     KERN_NULLABLE = 2, // null stands for absent
-    KERN_FORM = 4,     // exactly one key of these must stand in the object
+    // Exactly one key of these must stand in the object. None, several, and a key beside a form
+    // that it does not go with are V-KEY errors, as the contract has it for the sources of a field.
+    KERN_FORM = 4,
 };
 
 struct kern_key {
@@ -87,8 +89,8 @@ void kern_count_below(struct kern_reader *reader, struct json_object *json);
 const char *kern_found(struct json_object *json, char text[64]);
 
 // Reads the object [node] by [keys], each member into [into] + its offset. *[present] gets the mask
-// of the keys that stand in it, with a null or not, or that an unknown key probably means. Unknown keys, missing required ones and a number
-// of forms that is not one are refused.
+// of the keys that stand in it, with a null or not, or that an unknown key probably means. Unknown
+// keys, missing required ones and a number of forms that is not one are refused.
 bool kern_read_object(struct kern_reader *reader, const struct kern_node *node,
                       const struct kern_keys *keys, void *into, uint32_t *present);
 
@@ -100,8 +102,7 @@ bool kern_require(struct kern_reader *reader, const struct kern_node *node,
 bool kern_read_list(struct kern_reader *reader, const struct kern_node *node,
                     const struct kern_items *list, void *items, size_t *count);
 
-// Reads an array with exactly as many elements as [parts], each with its own reader; the names of
-// the parts say in messages what they are.
+// Reads an array with exactly as many elements as [parts], each with its own reader.
 bool kern_read_tuple(struct kern_reader *reader, const struct kern_node *node,
                      const struct kern_keys *parts, void *into);
 
@@ -118,6 +119,16 @@ bool kern_read_number(struct kern_reader *reader, const struct kern_node *node,
 // Readers of scalars into what their name says; i32, f32 and so on into a variable of that type.
 kern_read kern_read_u8, kern_read_u16, kern_read_u32, kern_read_u64, kern_read_i32, kern_read_i64,
     kern_read_f32, kern_read_bool, kern_read_string, kern_read_ref;
+
+// A list of numbers of 64 or 32 bits, new in the arena.
+bool kern_read_u64s(struct kern_reader *reader, const struct kern_node *node,
+                    const uint64_t **numbers, size_t *count);
+bool kern_read_u32s(struct kern_reader *reader, const struct kern_node *node,
+                    const uint32_t **numbers, size_t *count);
+
+// Two numbers of 64 bits; [what] says in messages what they are.
+bool kern_read_u64_pair(struct kern_reader *reader, const struct kern_node *node, const char *what,
+                        uint64_t pair[2]);
 
 // Reads one of [words] into the enumeration at [into].
 bool kern_read_word(struct kern_reader *reader, const struct kern_node *node,

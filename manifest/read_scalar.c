@@ -60,8 +60,7 @@ static bool read_integer(struct kern_reader *reader, const struct kern_node *nod
     if (!number.integral)
         return kern_refuse(reader, "V-NUM", node, "expected an integer from %s, found %s%s",
                            format->range, kern_number_text(&number, text), constant);
-    if (!number.fits ||
-        number.magnitude > (number.negative ? format->min_magnitude : format->max))
+    if (!number.fits || number.magnitude > (number.negative ? format->min_magnitude : format->max))
         return kern_refuse(reader, "V-NUM", node, "%s%s is out of range: expected %s",
                            kern_number_text(&number, text), constant, format->range);
     *value = number.negative ? 0 - number.magnitude : number.magnitude;

@@ -14,11 +14,11 @@
 // An open object or array.
 struct level {
     bool is_object;
-    bool repeated;            // object: the member being scanned has a repeated key
+    bool repeated;              // object: the member being scanned has a repeated key
     struct kern_scan_keys keys; // object
-    struct kern_scan_key key; // object: of the member being scanned
-    uint64_t index;           // array: of the element being scanned
-    const char *comma;        // object: before the member being scanned
+    struct kern_scan_key key;   // object: of the member being scanned
+    uint64_t index;             // array: of the element being scanned
+    const char *comma;          // object: before the member being scanned
 };
 
 // What comes next.
@@ -277,8 +277,14 @@ bool kern_scan_text(const char *text, size_t length, const char *name, struct ke
 {
     struct scanner *s = kern_calloc(1, sizeof *s);
     *s = (struct scanner){
-        .text = text, .end = text + length, .at = text, .line_start = text,
-        .line = 1, .name = name, .scan = scan, .diag = diag,
+        .text = text,
+        .end = text + length,
+        .at = text,
+        .line_start = text,
+        .line = 1,
+        .name = name,
+        .scan = scan,
+        .diag = diag,
     };
     bool ok = scan_object(s);
     // After an error there are open objects whose keys are still held.

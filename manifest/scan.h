@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strict look at JSON text before json-c parses it: json-c lets pass what RFC 8259 forbids (single
-// quotes, NaN, control characters, broken UTF-8, lone surrogates), folds repeated keys, cuts names at
-// a NUL and clamps integers that are too large.
+// A strict look at JSON text before json-c parses it: json-c lets pass what RFC 8259 forbids
+// (single quotes, NaN, control characters, broken UTF-8, lone surrogates), folds repeated keys,
+// cuts names at a NUL and clamps integers that are too large.
 #ifndef KERN_MANIFEST_SCAN_H
 #define KERN_MANIFEST_SCAN_H
 
@@ -26,11 +26,11 @@ struct kern_scan {
     size_t capacity;
 };
 
-// Checks [length] bytes of [text], which a NUL follows. False, with one V-JSON error that names line
-// and column, if they are not one JSON object of the depth that a manifest may have. A repeated key is a
-// V-DUP error in [diag], but no reason to stop: true is returned, and [scan] leaves the repetition
-// out. The order of an error counts the values of the text so edited, from 1 for the object itself.
-// [name] says where the text came from.
+// Checks [length] bytes of [text], which a NUL follows. False, with one V-JSON error that names
+// line and column, if they are not one JSON object of the depth that a manifest may have. A
+// repeated key is a V-DUP error in [diag], but no reason to stop: true is returned, and [scan]
+// leaves the repetition out. The order of an error counts the values of the text so edited, from 1
+// for the object itself. [name] says where the text came from.
 bool kern_scan_text(const char *text, size_t length, const char *name, struct kern_scan *scan,
                     struct kern_diag *diag);
 

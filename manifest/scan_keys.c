@@ -19,19 +19,23 @@ static bool add_hashed(struct kern_scan_keys *keys, struct kern_scan_key key)
     return kern_names_add(&keys->names, name, 0) == KERN_NONE;
 }
 
+static bool same_key(const struct kern_scan_key *a, const struct kern_scan_key *b)
+{
+    return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
+}
+
 bool kern_scan_keys_add(struct kern_scan_stack *stack, struct kern_scan_keys *keys,
                         struct kern_scan_key key)
 {
-    const struct kern_scan_key *known = stack->keys + keys->first;
     if (keys->count == FEW && !keys->names.count)
         for (size_t i = 0; i < FEW; i++)
-            add_hashed(keys, known[i]);
+            add_hashed(keys, stack->keys[keys->first + i]);
     if (keys->names.count) {
         if (!add_hashed(keys, key))
             return false;
     } else {
         for (size_t i = 0; i < keys->count; i++)
-            if (known[i].length == key.length && memcmp(known[i].text, key.text, key.length) == 0)
+            if (same_key(&stack->keys[keys->first + i], &key))
                 return false;
         kern_reserve(&stack->keys, &stack->capacity, stack->count + 1, sizeof *stack->keys);
         stack->keys[stack->count++] = key;

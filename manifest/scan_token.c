@@ -136,8 +136,8 @@ struct kern_token kern_token_string(const char *text)
     }
 }
 
-// Whether json-c would not keep the integer with these digits: what fits neither int64 nor uint64 is
-// clamped, and the sign of -0 is lost.
+// Whether json-c would not keep the integer with these digits: what fits neither int64 nor uint64
+// is clamped, and the sign of -0 is lost.
 static bool is_unsafe(const char *digits, size_t count, bool negative)
 {
     if (negative && count == 1 && digits[0] == '0')
@@ -178,7 +178,8 @@ struct kern_token kern_token_number(const char *text)
     }
     if (hex_value(*text) >= 0 || (*text && strchr(".+-xXnN_", *text)))
         return wrong(text, "this does not belong to a number");
-    return (struct kern_token){.end = text, .unsafe = integer && is_unsafe(digits, count, negative)};
+    return (struct kern_token){.end = text,
+                               .unsafe = integer && is_unsafe(digits, count, negative)};
 }
 
 // Writes [code] as UTF-8 and returns its length.

@@ -21,8 +21,8 @@ struct kern_token kern_token_string(const char *text);
 // Checks the number that begins at [text] with a digit or a minus sign.
 struct kern_token kern_token_number(const char *text);
 
-// Decodes the checked string between its quotes, text[0, length), into [decoded], which has room for
-// [length] bytes, and returns the length of what it stands for.
+// Decodes the checked string between its quotes, text[0, length), into [decoded], which has room
+// for [length] bytes, and returns the length of what it stands for.
 size_t kern_token_decode(const char *text, size_t length, char *decoded);
 
 #endif

@@ -16,7 +16,13 @@ struct bad_text {
     struct expected_error error;
 };
 
-#define BAD(bytes, place, message) {bytes, sizeof(bytes) - 1, {"V-JSON", "m.json:" place, message}}
+#define BAD(bytes, place, message)                                                                 \
+    {                                                                                              \
+        bytes, sizeof(bytes) - 1,                                                                  \
+        {                                                                                          \
+            "V-JSON", "m.json:" place, message                                                     \
+        }                                                                                          \
+    }
 
 static void run(const struct bad_text *texts, size_t count)
 {
@@ -85,24 +91,15 @@ static void test_numbers(void **state)
 {
     (void)state;
     static const struct bad_text texts[] = {
-        BAD("{\"a\":01}", "1:6", "begin with 0"),
-        BAD("{\"a\":-01}", "1:7", "begin with 0"),
-        BAD("{\"a\":00}", "1:6", "begin with 0"),
-        BAD("{\"a\":-}", "1:7", "a digit here"),
-        BAD("{\"a\":--1}", "1:7", "a digit here"),
-        BAD("{\"a\":+1}", "1:6", "expected a value"),
-        BAD("{\"a\":.5}", "1:6", "expected a value"),
-        BAD("{\"a\":1.}", "1:8", "after its point"),
-        BAD("{\"a\":1.e3}", "1:8", "after its point"),
-        BAD("{\"a\":1e}", "1:8", "exponent"),
-        BAD("{\"a\":1e+}", "1:9", "exponent"),
-        BAD("{\"a\":1e5.5}", "1:9", "belong"),
-        BAD("{\"a\":1.2.3}", "1:9", "belong"),
-        BAD("{\"a\":0x10}", "1:7", "belong"),
-        BAD("{\"a\":1_000}", "1:7", "belong"),
-        BAD("{\"a\":1f}", "1:7", "belong"),
-        BAD("{\"a\":1-2}", "1:7", "belong"),
-        BAD("{\"a\":1\xc2\xa0}", "1:7", "comma"),
+        BAD("{\"a\":01}", "1:6", "begin with 0"),      BAD("{\"a\":-01}", "1:7", "begin with 0"),
+        BAD("{\"a\":00}", "1:6", "begin with 0"),      BAD("{\"a\":-}", "1:7", "a digit here"),
+        BAD("{\"a\":--1}", "1:7", "a digit here"),     BAD("{\"a\":+1}", "1:6", "expected a value"),
+        BAD("{\"a\":.5}", "1:6", "expected a value"),  BAD("{\"a\":1.}", "1:8", "after its point"),
+        BAD("{\"a\":1.e3}", "1:8", "after its point"), BAD("{\"a\":1e}", "1:8", "exponent"),
+        BAD("{\"a\":1e+}", "1:9", "exponent"),         BAD("{\"a\":1e5.5}", "1:9", "belong"),
+        BAD("{\"a\":1.2.3}", "1:9", "belong"),         BAD("{\"a\":0x10}", "1:7", "belong"),
+        BAD("{\"a\":1_000}", "1:7", "belong"),         BAD("{\"a\":1f}", "1:7", "belong"),
+        BAD("{\"a\":1-2}", "1:7", "belong"),           BAD("{\"a\":1\xc2\xa0}", "1:7", "comma"),
     };
     RUN(texts);
 }
@@ -158,7 +155,8 @@ static void test_accepted_texts(void **state)
         {AROUND("\"\""), ""},
         {" \r\n\t" AROUND(" \"a\"") " \r\n\t", "a"},
         {AROUND("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\""), "\"\\/\b\f\n\r\t"},
-        {AROUND("\"\\u0041\\u00e9\\u4E2d\\ud83d\\ude00\""), "A\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80"},
+        {AROUND("\"\\u0041\\u00e9\\u4E2d\\ud83d\\ude00\""),
+         "A\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80"},
         {AROUND("\"\\u0001\\uffff\\udbff\\udfff\""), "\x01\xef\xbf\xbf\xf4\x8f\xbf\xbf"},
         {AROUND("\"\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\""),
          "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80"},

@@ -353,8 +353,9 @@ static void test_pack(void **state)
     (void)state;
     const struct kern_pack *pack = FIND(op, "full")->launches[0].args[6].pack;
     static const enum kern_value_kind kinds[] = {
-        KERN_VALUE_PARAM, KERN_VALUE_SCRATCH, KERN_VALUE_I32,  KERN_VALUE_I64,  KERN_VALUE_F32,
-        KERN_VALUE_U8,    KERN_VALUE_VAR,     KERN_VALUE_EXPR, KERN_VALUE_RANK, KERN_VALUE_TENSORMAP,
+        KERN_VALUE_PARAM, KERN_VALUE_SCRATCH,   KERN_VALUE_I32, KERN_VALUE_I64,
+        KERN_VALUE_F32,   KERN_VALUE_U8,        KERN_VALUE_VAR, KERN_VALUE_EXPR,
+        KERN_VALUE_RANK,  KERN_VALUE_TENSORMAP,
     };
     static const uint32_t at[] = {0, 8, 16, 24, 32, 36, 40, 44, 48, 64};
     assert_int_equal(pack->size, 256);

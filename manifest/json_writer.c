@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manifest/json_writer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void begin(struct kern_json *json)
+{
+    if (json->comma)
+        fputc(',', json->file);
+    json->comma = true;
+}
+
+void kern_json_open(struct kern_json *json, char bracket)
+{
+    begin(json);
+    fputc(bracket, json->file);
+    json->comma = false;
+}
+
+void kern_json_close(struct kern_json *json, char bracket)
+{
+    fputc(bracket, json->file);
+    json->comma = true;
+}
+
+// The bytes of the UTF-8 character at [text], 0 if there is none: not the start of one, cut short,
+// longer than it need be, a surrogate or beyond U+10FFFF.
+static size_t character(const unsigned char *text)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (*text < 0x80)
+        return 1;
+    size_t length = *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
+    uint32_t code = *text & (0x7fu >> length);
+    if (*text < 0xc0 || *text >= 0xf8)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    bool good = code >= least[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    return good ? length : 0;
+}
+
+static void put_escape(FILE *file, unsigned char c)
+{
+    static const char controls[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
+    const char *found = strchr(controls, c);
+    if (found)
+        fprintf(file, "\\%c", letters[found - controls]);
+    else
+        fprintf(file, "\\u%04x", c);
+}
+
+static void put_string(FILE *file, const char *text)
+{
+    fputc('"', file);
+    while (*text) {
+        size_t length = character((const unsigned char *)text);
+        if (length == 0)
+            fputs("\xef\xbf\xbd", file);
+        else if (length == 1 && ((unsigned char)*text < 0x20 || *text == '"' || *text == '\\'))
+            put_escape(file, (unsigned char)*text);
+        else
+            fwrite(text, 1, length, file);
+        text += length ? length : 1;
+    }
+    fputc('"', file);
+}
+
+void kern_json_key(struct kern_json *json, const char *name)
+{
+    begin(json);
+    put_string(json->file, name);
+    fputc(':', json->file);
+    json->comma = false;
+}
+
+void kern_json_string(struct kern_json *json, const char *text)
+{
+    begin(json);
+    put_string(json->file, text);
+}
+
+void kern_json_u64(struct kern_json *json, uint64_t number)
+{
+    begin(json);
+    fprintf(json->file, "%" PRIu64, number);
+}
+
+void kern_json_i64(struct kern_json *json, int64_t number)
+{
+    begin(json);
+    fprintf(json->file, "%" PRId64, number);
+}
+
+void kern_json_bool(struct kern_json *json, bool truth)
+{
+    begin(json);
+    fputs(truth ? "true" : "false", json->file);
+}
+
+void kern_json_null(struct kern_json *json)
+{
+    begin(json);
+    fputs("null", json->file);
+}
+
+// A reader of integers would lose the sign of "-0".
+static void put_real(struct kern_json *json, const char *text)
+{
+    begin(json);
+    fputs(strcmp(text, "-0") == 0 ? "-0.0" : text, json->file);
+}
+
+void kern_json_f32(struct kern_json *json, float number)
+{
+    char text[32];
+    int digits = 0;
+    do {
+        snprintf(text, sizeof text, "%.*g", ++digits, (double)number);
+    } while (digits < 9 && strtof(text, NULL) != number);
+    put_real(json, text);
+}
+
+void kern_json_f64(struct kern_json *json, double number)
+{
+    char text[32];
+    int digits = 0;
+    do {
+        snprintf(text, sizeof text, "%.*g", ++digits, number);
+    } while (digits < 17 && strtod(text, NULL) != number);
+    put_real(json, text);
+}
