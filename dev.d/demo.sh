@@ -5,6 +5,6 @@ install_packages "${packages[@]}"
 build_preset release
 ep=build/examples/ep
 set -- mpirun -np 8 build/bin/kern-rank "$ep/model.json" --weights "$ep/weights.safetensors" \
-    --input "$ep/inputs-{rank}.safetensors" --check "$ep/expected-{rank}.safetensors" "$@"
+    --input "$ep/inputs-{rank}.safetensors" --check "$ep/expected-{rank}.safetensors" --atol 1e-5 --rtol 1e-5 "$@"
 echo "+ $*"
 exec "$@"

@@ -8,6 +8,7 @@ import json
 import pathlib
 import shutil
 import struct
+import sys
 from array import array
 
 TIMEOUT_NS = 10_000_000_000
@@ -22,8 +23,7 @@ def f32(value):
 
 
 def bf16_bits(value):
-    """The nearest bf16 of a finite number, as its 16 bits; ties go to even. Rounds once: the number
-    must be an f32 already, as what a kernel computes is."""
+    """The nearest bf16 of a finite f32, as its 16 bits; ties go to even."""
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF
 
@@ -52,7 +52,7 @@ class Tensor:
 
 
 def write_safetensors(path, tensors):
-    """Writes {name: Tensor}: u64 header length, JSON header padded to 8 bytes, data in name order."""
+    """Writes {name: Tensor}: u64 header length, JSON header, data in the order of the names."""
     header, blobs, at = {}, [], 0
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -121,12 +121,14 @@ class Manifest:
         self.json["programs"][name] = {**more, "calls": calls}
 
     def write(self):
-        kept = {key: value for key, value in self.json.items() if value not in ({}, {"groups": {}})}
+        empty = ({}, {"groups": {}})
+        kept = {key: value for key, value in self.json.items() if value not in empty}
         (self.out / "model.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def launch(module, entry, grid, block, **more):
-    return {"module": module, "entry": entry, "grid": [*grid, 1, 1][:3], "block": [block, 1, 1], **more}
+    where = {"grid": [*grid, 1, 1][:3], "block": [block, 1, 1]}
+    return {"module": module, "entry": entry, **where, **more}
 
 
 def forward(*params):
@@ -148,7 +150,8 @@ def add_barrier(manifest, group, error="error"):
     manifest.buffer("barrier_epoch", "u32", [1], "carry")
     manifest.op(
         "barrier",
-        ["inout buffer<u32>", "in buffer<u64>", "inout buffer<u32>", "out buffer<i32>", "i32", "i32", "i64"],
+        ["inout buffer<u32>", "in buffer<u64>", "inout buffer<u32>", "out buffer<i32>",
+         "i32", "i32", "i64"],
         [launch("peer_barrier", "peer_barrier", [1], 32)],
     )
     return call(
@@ -157,11 +160,22 @@ def add_barrier(manifest, group, error="error"):
     )
 
 
+def require(condition, what_is_right):
+    if not condition:
+        sys.exit(f"generate.py: {what_is_right}")
+
+
 def arguments(description, **options):
-    """--kernels, --out and an integer option per keyword, whose value is its default."""
+    """--kernels, --out and an integer option per keyword, whose value is its default or None."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--kernels", required=True, help="directory of the built kernels (*.so)")
-    parser.add_argument("--out", required=True, help="directory to write model.json and its files to")
+    parser.add_argument("--out", required=True, help="directory to write model.json and data to")
     for name, default in options.items():
-        parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
-    return parser.parse_args()
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=default,
+                            help="optional" if default is None else f"default {default}")
+    parsed = parser.parse_args()
+    for name in options:
+        value, option = getattr(parsed, name), name.replace("_", "-")
+        sound = name == "seed" or value is None or value >= 1
+        require(sound, f"--{option} is at least 1, not {value}")
+    return parsed

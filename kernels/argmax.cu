@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The place of the largest element of each row of x [rows][n]; of equal ones the lowest place wins. A
-// NaN is never the largest; a row of nothing else gives 0. One block per row, a power of two threads,
-// at most MAX_THREADS.
+// The place of the largest element of each row of x [rows][n]; of equal ones the lowest place wins.
+// A NaN is never the largest; a row of nothing else gives 0. One block per row, a power of two
+// threads, at most MAX_THREADS.
 #include "kernels/portable.h"
 
 enum { MAX_THREADS = 1024 };
@@ -31,7 +31,8 @@ KERN_DEVICE void argmax(const T *x, int32_t *places, int32_t n, struct argmax_sh
     const T *row = x + (int64_t)blockIdx.x * n;
     float best = kern_f32_of_bits(0xff800000u);
     int32_t place = NOWHERE;
-    KERN_BLOCK_RANGE(i, n) {
+    KERN_BLOCK_RANGE(i, n)
+    {
         const float value = kern_to_f32(row[i]);
         if (better(value, (int32_t)i, best, place)) {
             best = value;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The experts of one rank: out = down(silu(gate(x)) * up(x)) for every selection in the experts' lists.
+// The experts of one rank: out = down(silu(gate(x)) * up(x)) for every selection in the experts'
+// lists.
 //
 //   rows         bf16 [slots][hidden]            selection s reads row s / top_k
 //   counts       i32  [experts]                  length of each expert's list
@@ -9,20 +10,20 @@
 //   down         bf16 [experts][hidden][inner]
 //   out          f32  [slots * top_k][hidden]    row s of selection s; other rows are left alone
 //
-// Everything between the bf16 operands and `out` is f32. A row's arithmetic is a fixed sequence of f32
-// operations, whatever rows are computed beside it, so a token's result is the same bits however
-// the tokens are spread over ranks; and since neither compiler may fuse or reorder them, on a GPU and on
-// emu as well.
+// Everything between the bf16 operands and `out` is f32. A row's arithmetic is a fixed sequence of
+// f32 operations, whatever rows are computed beside it, so a token's result is the same bits
+// however the tokens are spread over ranks; and since neither compiler may fuse or reorder them, on
+// a GPU and on emu as well.
 //
-// hidden and inner are multiples of 8. Any grid and block, one-dimensional; blocks take tiles of ROWS
-// rows of one expert in turn. Dynamic shared memory: ROWS * (hidden + inner) * 4 bytes.
+// hidden and inner are multiples of 8. Any grid and block, one-dimensional; blocks take tiles of
+// ROWS rows of one expert in turn. Dynamic shared memory: ROWS * (hidden + inner) * 4 bytes.
 #include "kernels/portable.h"
 
-// A weight is read once for this many rows, and a dot product runs in this many partial sums.
-enum { ROWS = 4, LANES = 8 };
+// A weight is read once for this many rows.
+enum { ROWS = 4 };
 
-// exp(x) within 2 units in the last place, 0 below and infinity above what f32 holds. Not expf, whose
-// bits differ from library to library.
+// exp(x) within 2 units in the last place, 0 below and infinity above what f32 holds. Not expf,
+// whose bits differ from library to library.
 KERN_DEVICE float exp_f32(float x)
 {
     if (x < -87.0f) {
@@ -31,7 +32,8 @@ KERN_DEVICE float exp_f32(float x)
     if (x > 88.0f) {
         return kern_f32_of_bits(0x7f800000u);
     }
-    // x = n * ln 2 + r with |r| <= ln 2 / 2, where ln 2 is split so that n * its upper part is exact.
+    // x = n * ln 2 + r with |r| <= ln 2 / 2, where ln 2 is split so that n * its upper part is
+    // exact.
     const int32_t n = (int32_t)(x * 1.44269504f + (x < 0.0f ? -0.5f : 0.5f));
     const float r = (x - (float)n * 0.693359375f) + (float)n * 2.12194440e-4f;
     float p = 1.0f / 5040.0f;
@@ -50,34 +52,30 @@ KERN_DEVICE float silu(float x)
     return x / (1.0f + exp_f32(-x));
 }
 
-// The dot products of ROWS rows, `n` apart from each other in `x`, with one row of weights.
+// The dot products of ROWS rows, `n` apart from each other in `x`, with one row of weights, each in
+// eight partial sums.
 KERN_DEVICE void dot_rows(const float *x, const kern_bf16 *weights, int32_t n, float dot[ROWS])
 {
-    float sum[ROWS][LANES] = {};
-    for (int32_t i = 0; i < n; i += LANES) {
-        float weight[LANES];
-        for (int lane = 0; lane < LANES; lane++) {
-            weight[lane] = kern_to_f32(weights[i + lane]);
-        }
+    kern_f32x8 sum[ROWS] = {};
+    for (int32_t i = 0; i < n; i += KERN_LANES) {
+        const kern_f32x8 weight = kern_load8(weights + i);
         for (int row = 0; row < ROWS; row++) {
-            for (int lane = 0; lane < LANES; lane++) {
-                sum[row][lane] += x[(int64_t)row * n + i + lane] * weight[lane];
-            }
+            sum[row] = sum[row] + kern_load8(x + (int64_t)row * n + i) * weight;
         }
     }
     for (int row = 0; row < ROWS; row++) {
-        const float *s = sum[row];
+        kern_f32x8 s = sum[row];
         dot[row] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
     }
 }
 
-KERN_KERNEL void expert_mlp(const kern_bf16 *rows, const int32_t *counts,
-                            const int32_t *selections, const kern_bf16 *gate, const kern_bf16 *up,
-                            const kern_bf16 *down, float *out, int32_t experts, int32_t slots,
-                            int32_t top_k, int32_t hidden, int32_t inner)
+KERN_KERNEL void expert_mlp(const kern_bf16 *rows, const int32_t *counts, const int32_t *selections,
+                            const kern_bf16 *gate, const kern_bf16 *up, const kern_bf16 *down,
+                            float *out, int32_t experts, int32_t slots, int32_t top_k,
+                            int32_t hidden, int32_t inner)
 {
     KERN_DYNAMIC_SHARED(float, x);
-    if (hidden % LANES != 0 || inner % LANES != 0) {
+    if (hidden % KERN_LANES != 0 || inner % KERN_LANES != 0) {
         kern_trap();
     }
     float *const act = x + (int64_t)ROWS * hidden;
@@ -93,12 +91,14 @@ KERN_KERNEL void expert_mlp(const kern_bf16 *rows, const int32_t *counts,
             for (int row = 0; row < ROWS; row++) {
                 const kern_bf16 *from =
                     row < live ? rows + (int64_t)(tile_list[row] / top_k) * hidden : nullptr;
-                KERN_BLOCK_RANGE(i, hidden) {
+                KERN_BLOCK_RANGE(i, hidden)
+                {
                     x[(int64_t)row * hidden + i] = from ? kern_to_f32(from[i]) : 0.0f;
                 }
             }
             __syncthreads();
-            KERN_BLOCK_RANGE(i, inner) {
+            KERN_BLOCK_RANGE(i, inner)
+            {
                 float gated[ROWS], upped[ROWS];
                 dot_rows(x, gate + weights + i * hidden, hidden, gated);
                 dot_rows(x, up + weights + i * hidden, hidden, upped);
@@ -107,7 +107,8 @@ KERN_KERNEL void expert_mlp(const kern_bf16 *rows, const int32_t *counts,
                 }
             }
             __syncthreads();
-            KERN_BLOCK_RANGE(i, hidden) {
+            KERN_BLOCK_RANGE(i, hidden)
+            {
                 float result[ROWS];
                 dot_rows(act, down + weights + i * inner, inner, result);
                 for (int row = 0; row < live; row++) {

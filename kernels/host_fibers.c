@@ -8,8 +8,8 @@
 #include "kernels/host_run.h"
 #include "kernels/host_switch.h"
 
-// A kernel's frame is small. The sanitizers' frames are not. The page below each stack stays closed,
-// so that one that overflows faults instead of writing over its neighbour.
+// A kernel's frame is small. The sanitizers' frames are not. The page below each stack stays
+// closed, so that one that overflows faults instead of writing over its neighbour.
 enum { GUARD_BYTES = 4096 * 16 };
 #if defined(KERN_HOST_ASAN) || defined(KERN_HOST_TSAN)
 enum { STACK_BYTES = 192 * 1024 };
@@ -36,8 +36,8 @@ struct kern_host_fibers {
     uint32_t threads;              // of a block
     uint32_t alive;                // of them, not yet at their end
     bool trapped;
-    struct queue ready;            // can run
-    struct queue waiting;          // at the barrier
+    struct queue ready;   // can run
+    struct queue waiting; // at the barrier
     struct fiber *current;
     struct kern_host_context caller;
     void (*thread)(void *const *args);
@@ -62,9 +62,13 @@ static void push(struct queue *queue, struct fiber *fiber)
     queue->length++;
 }
 
+// Never of an empty queue: of the threads of a block that have not ended one can always run.
 static struct fiber *pop(struct queue *queue)
 {
     struct fiber *fiber = queue->head;
+    if (!fiber) {
+        abort();
+    }
     queue->head = fiber->next;
     if (!queue->head) {
         queue->tail = NULL;
@@ -143,8 +147,8 @@ struct kern_host_fibers *kern_host_fibers_take(const uint32_t block[3])
         return NULL;
     }
     for (uint32_t i = 0; i < fibers->threads; i++) {
-        fibers->fiber[i].thread = (struct kern_host_dim){
-            i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+        fibers->fiber[i].thread =
+            (struct kern_host_dim){i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
     }
     return fibers;
 }

@@ -13,8 +13,8 @@
 struct kern_host_fibers;
 
 // Fibers for blocks of these extents, 1 to KERN_HOST_MAX_THREADS in all. They come from a pool that
-// lives as long as the artifact is loaded, because fresh stacks cost a page fault each. Returns NULL
-// without memory. Belongs to the caller until it is given back.
+// lives as long as the artifact is loaded, because fresh stacks cost a page fault each. Returns
+// NULL without memory. Belongs to the caller until it is given back.
 struct kern_host_fibers *kern_host_fibers_take(const uint32_t block[3]);
 void kern_host_fibers_give(struct kern_host_fibers *fibers);
 

@@ -17,9 +17,9 @@
 #define KERN_KERNEL static KERN_INLINE
 #define KERN_DEVICE static KERN_INLINE
 
-// A second copy of a kernel's loops for CPUs with AVX2, chosen when the artifact is loaded: the bytes
-// of the artifact are the same for every x86-64 CPU. Not with the sanitizers, whose runtime is not up
-// yet when the choice is made.
+// A second copy of a kernel's loops for CPUs with AVX2, chosen when the artifact is loaded: the
+// bytes of the artifact are the same for every x86-64 CPU. Not with the sanitizers, whose runtime
+// is not up yet when the choice is made.
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) &&                        \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define KERN_CLONES __attribute__((noinline, target_clones("default", "arch=x86-64-v3")))
@@ -28,9 +28,9 @@
 #endif
 
 #define threadIdx (kern_lane.thread)
-#define blockIdx  (kern_lane.block)
-#define blockDim  (kern_lane.block_dim)
-#define gridDim   (kern_lane.grid_dim)
+#define blockIdx (kern_lane.block)
+#define blockDim (kern_lane.block_dim)
+#define gridDim (kern_lane.grid_dim)
 
 #define KERN_SHARED(type, name) type &name = *static_cast<type *>(kern_lane.static_shared)
 #define KERN_DYNAMIC_SHARED(type, name)                                                            \
@@ -98,8 +98,7 @@ template <typename T> KERN_DEVICE T atomicMax(T *p, std::common_type_t<T> v)
     static_assert(sizeof(T) == 4 && std::is_integral_v<T>, "32-bit integers only");
     T seen = __atomic_load_n(p, __ATOMIC_ACQUIRE);
     while (seen < v &&
-           !__atomic_compare_exchange_n(p, &seen, v, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    }
+           !__atomic_compare_exchange_n(p, &seen, v, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
     return seen;
 }
 
@@ -194,7 +193,7 @@ template <typename... P, void (*Kernel)(P...)> struct kern_host_kernel<Kernel> {
         blocks_with(grid, first, count, args, one_thread, std::index_sequence_for<P...>());
     }
 
-private:
+  private:
     template <size_t... I>
     static KERN_INLINE void thread_with(void *const *args, std::index_sequence<I...>)
     {
@@ -270,17 +269,17 @@ private:
         #name, name##_run, kern_host_kernel<name>::layout.param,                                   \
         kern_host_kernel<name>::layout.count, static_bytes};
 
-#define KERN_RANGE_KERNEL(name)              KERN_HOST_BLOCKS(name, true, 0)
+#define KERN_RANGE_KERNEL(name) KERN_HOST_BLOCKS(name, true, 0)
 #define KERN_RANGE_KERNEL_SHARED(name, type) KERN_HOST_BLOCKS(name, true, sizeof(type))
-#define KERN_LOOP_KERNEL(name)               KERN_HOST_BLOCKS(name, false, 0)
-#define KERN_FIBER_KERNEL(name)              KERN_HOST_FIBERS(name, 0)
+#define KERN_LOOP_KERNEL(name) KERN_HOST_BLOCKS(name, false, 0)
+#define KERN_FIBER_KERNEL(name) KERN_HOST_FIBERS(name, 0)
 #define KERN_FIBER_KERNEL_SHARED(name, type) KERN_HOST_FIBERS(name, sizeof(type))
 
 #define KERN_ENTRY(name) name##_entry
 #define KERN_MODULE(...)                                                                           \
     static constexpr struct kern_host_entry kern_host_entries[] = {__VA_ARGS__};                   \
-    extern "C" __attribute__((visibility("default"))) const struct kern_host_module                \
-        kern_host_module;                                                                          \
+    extern "C" __attribute__((visibility("default")))                                              \
+    const struct kern_host_module kern_host_module;                                                \
     const struct kern_host_module kern_host_module = {                                             \
         KERN_HOST_MODULE_ABI, sizeof(kern_host_entries) / sizeof(kern_host_entries[0]),            \
         kern_host_entries};

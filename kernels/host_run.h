@@ -31,8 +31,9 @@ struct kern_host_lane {
 
 extern __thread struct kern_host_lane kern_lane;
 
-// How to run a kernel. Exactly one of the two is set: `blocks` runs whole blocks by itself, `thread`
-// runs the one thread that kern_lane names and is called on a fiber for each thread of a block.
+// How to run a kernel. Exactly one of the two is set: `blocks` runs whole blocks by itself,
+// `thread` runs the one thread that kern_lane names and is called on a fiber for each thread of a
+// block.
 struct kern_host_body {
     void (*blocks)(const struct kern_host_grid *grid, uint64_t first, uint64_t count,
                    void *const *args);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// void kern_host_switch(void **save, void *load): keeps the registers that a callee must keep on the
-// stack, stores the stack pointer in *save, takes `load` for it and goes on where that one stopped.
-// The rounding mode is nobody's to change, so MXCSR, the x87 control word and FPCR stay as they are.
+// void kern_host_switch(void **save, void *load): keeps the registers that a callee must keep on
+// the stack, stores the stack pointer in *save, takes `load` for it and goes on where that one
+// stopped. The rounding mode is nobody's to change, so MXCSR, the x87 control word and FPCR stay as
+// they are.
 
 #if defined(__x86_64__)
     .text

@@ -17,7 +17,7 @@
 static void prepare(struct kern_host_context *context, void (*entry)(void))
 {
     getcontext(&context->saved);
-    context->saved.uc_stack.ss_sp = (void *)(uintptr_t)context->stack;
+    context->saved.uc_stack.ss_sp = context->stack;
     context->saved.uc_stack.ss_size = context->size;
     context->saved.uc_link = NULL;
     makecontext(&context->saved, entry, 0);
@@ -30,7 +30,8 @@ static void change(struct kern_host_context *from, struct kern_host_context *to)
 
 #else
 
-// In host_switch.S: pushes what a callee keeps, stores the stack pointer in *save, takes `load`, pops.
+// In host_switch.S: pushes what a callee keeps, stores the stack pointer in *save, takes `load`,
+// pops.
 void kern_host_switch(void **save, void *load) __attribute__((visibility("hidden")));
 
 // The words that kern_host_switch pops, and the place of the address that it returns to.
@@ -42,8 +43,7 @@ enum { FRAME_WORDS = 20, RETURN_WORD = 11 };
 
 static void prepare(struct kern_host_context *context, void (*entry)(void))
 {
-    const uintptr_t top = ((uintptr_t)context->stack + context->size) & ~(uintptr_t)15;
-    uintptr_t *frame = (uintptr_t *)top - FRAME_WORDS;
+    uintptr_t *frame = (uintptr_t *)((char *)context->stack + context->size) - FRAME_WORDS;
     memset(frame, 0, FRAME_WORDS * sizeof(*frame));
     frame[RETURN_WORD] = (uintptr_t)entry;
     context->saved = frame;
@@ -76,14 +76,16 @@ void kern_host_context_start(struct kern_host_context *context, void (*entry)(vo
     context->fake_stack = NULL;
 #endif
 #ifdef KERN_HOST_TSAN
-    // A new one each time: the old one still counts the calls that the last run never returned from.
+    // A new one each time: the old one still counts the calls that the last run never returned
+    // from.
     kern_host_context_end(context);
     context->tsan = __tsan_create_fiber(0);
 #endif
     prepare(context, entry);
 }
 
-void kern_host_context_switch(struct kern_host_context *from, struct kern_host_context *to, bool ends)
+void kern_host_context_switch(struct kern_host_context *from, struct kern_host_context *to,
+                              bool ends)
 {
 #ifdef KERN_HOST_ASAN
     __sanitizer_start_switch_fiber(ends ? NULL : &from->fake_stack, to->stack, to->size);
@@ -108,7 +110,7 @@ void kern_host_context_arrived(struct kern_host_context *from)
     size_t size;
     __sanitizer_finish_switch_fiber(NULL, &stack, &size);
     if (!from->stack) {
-        from->stack = stack;
+        from->stack = (void *)stack;
         from->size = size;
     }
 #else

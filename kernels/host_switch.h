@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One CPU thread, several stacks: how to go from one to another. Fourteen instructions on x86-64 and
-// AArch64 (host_switch.S); ucontext, which makes a system call each way, elsewhere. The sanitizers
-// are told of every change of stack.
+// One CPU thread, several stacks: how to go from one to another. Fourteen instructions on x86-64
+// and AArch64 (host_switch.S); ucontext, which makes a system call each way, elsewhere. The
+// sanitizers are told of every change of stack.
 #ifndef KERN_KERNELS_HOST_SWITCH_H
 #define KERN_KERNELS_HOST_SWITCH_H
 
@@ -34,14 +34,15 @@
 
 #pragma GCC visibility push(hidden)
 
-// A stack and where it stopped. One without a `stack` of its own stands for the thread that runs it.
+// A stack and where it stopped. One without a `stack` of its own stands for the thread that runs
+// it.
 struct kern_host_context {
 #ifdef KERN_HOST_UCONTEXT
     ucontext_t saved;
 #else
     void *saved;
 #endif
-    const void *stack; // lowest address
+    void *stack; // lowest address, 16-byte aligned, as is the size
     size_t size;
 #ifdef KERN_HOST_ASAN
     void *fake_stack;

@@ -2,9 +2,9 @@
 //
 // What kernels that talk to other ranks share: epochs, deadlines, the last block of a grid.
 //
-// A flag is a word in the memory of the rank that waits for it, written by one rank only. Its writer
-// first stores data into that rank's memory, then the flag with release at system scope; who waits
-// acquires the flag and then reads the data. Flags hold epochs: a counter of the steps of a
+// A flag is a word in the memory of the rank that waits for it, written by one rank only. Its
+// writer first stores data into that rank's memory, then the flag with release at system scope; who
+// waits acquires the flag and then reads the data. Flags hold epochs: a counter of the steps of a
 // collective, zero after load, that every rank raises by one per step, so no flag is ever reset.
 // Counters may wrap, because they are compared by their distance.
 //
@@ -83,7 +83,8 @@ KERN_DEVICE void kern_copy_block(void *to, const void *from, int64_t packs)
 {
     kern_pack *target = static_cast<kern_pack *>(to);
     const kern_pack *source = static_cast<const kern_pack *>(from);
-    KERN_BLOCK_RANGE(i, packs) {
+    KERN_BLOCK_RANGE(i, packs)
+    {
         target[i] = source[i];
     }
 }

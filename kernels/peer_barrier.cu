@@ -3,8 +3,9 @@
 // A barrier over the ranks of a group.
 //
 // Each rank has one flag per rank in its own exported memory. In epoch e a rank stores e into its
-// flag at every rank, then waits until all flags in its own memory have reached e. Nothing needs to be
-// reset: a rank that is already in epoch e + 1 has overwritten e by more, which satisfies the wait.
+// flag at every rank, then waits until all flags in its own memory have reached e. Nothing needs to
+// be reset: a rank that is already in epoch e + 1 has overwritten e by more, which satisfies the
+// wait.
 //
 //   flags        [ranks] carry, exported   flags[r] is written by rank r alone
 //   flags_peers  [ranks] peer of flags

@@ -5,7 +5,8 @@
 
 KERN_KERNEL void toy_scale_f32(const float *x, float *y, float a, float b, int32_t n)
 {
-    KERN_GRID_RANGE(i, n) {
+    KERN_GRID_RANGE(i, n)
+    {
         y[i] = a * x[i] + b;
     }
 }
@@ -13,7 +14,8 @@ KERN_KERNEL void toy_scale_f32(const float *x, float *y, float a, float b, int32
 // Computed in f32 and rounded once.
 KERN_KERNEL void toy_scale_bf16(const kern_bf16 *x, kern_bf16 *y, float a, float b, int32_t n)
 {
-    KERN_GRID_RANGE(i, n) {
+    KERN_GRID_RANGE(i, n)
+    {
         kern_from_f32(&y[i], a * kern_to_f32(x[i]) + b);
     }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kernels_fatbin.py ARTIFACT...: the section .nv_fatbin of each artifact is whole, holds code for every
-architecture, and its kernels have the parameters and the static shared memory of the host half. Exits with
-77 where the artifacts have no such section, because there was no nvcc to make one."""
+"""kernels_fatbin.py ARTIFACT...: the section .nv_fatbin of each artifact is whole, holds code for
+every architecture, and its kernels have the parameters and the static shared memory of the host
+half. Exits with 77 where no artifact has such a section, because there was no nvcc to make one."""
 
 import pathlib
 import struct
@@ -86,7 +86,8 @@ def check(path):
     found = codes(elf[offset:offset + size])
     kinds = sorted((kind, architecture) for kind, architecture, _ in found)
     assert kinds == [(PTX, 90), (ELF, 90), (ELF, 100)], kinds
-    host = {name: (entry.layout(), entry.static_shared) for name, entry in load_entries(path).items()}
+    entries = load_entries(path)
+    host = {name: (entry.layout(), entry.static_shared) for name, entry in entries.items()}
     for kind, architecture, code in found:
         if kind == ELF:
             for name, (params, shared) in kernels(code).items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host half of kernel artifacts, through ctypes, and just enough of a runtime to run a manifest of
-examples/ on it: every rank a process, all memory shared before the ranks are forked. It exists to test
-the kernels and the manifests without the runtime that they are made for."""
+"""The host half of kernel artifacts, through ctypes, and just enough of a runtime to run a manifest
+of examples/ on it: every rank a process, all memory shared before the ranks are forked. It exists
+to test the kernels and the manifests without the runtime that they are made for."""
 
 import ctypes
 import json
@@ -115,13 +115,15 @@ class Example:
                     peers = [self.address[peer, buffer["of"]] for peer in range(self.ranks)]
                     self.write(rank, name, struct.pack(f"<{self.ranks}Q", *peers))
                 elif buffer["kind"] == "weight":
-                    parts = [self._segment(s, tensors, rank, buffer["dtype"]) for s in buffer["bind"]]
-                    assert len(b"".join(parts)) == self.sizes[name], name
-                    self.write(rank, name, b"".join(parts))
+                    data = b"".join(self._segment(segment, tensors, rank, buffer["dtype"])
+                                    for segment in buffer["bind"])
+                    assert len(data) == self.sizes[name], name
+                    self.write(rank, name, data)
 
     def _segment(self, segment, tensors, rank, dtype):
         source = segment["tensor"]
-        stored, shape, data = tensors[source if isinstance(source, str) else source["tensors"][rank]]
+        name = source if isinstance(source, str) else source["tensors"][rank]
+        stored, shape, data = tensors[name]
         assert stored == dtype, segment
         if "rows" not in segment:
             return data
@@ -136,7 +138,9 @@ class Example:
             return self.constants[expr] if expr in self.constants else values[expr]
         ((operator, operands),) = expr.items()
         a, b = (self.eval(operand, values) for operand in operands)
-        return {"ceil_div": lambda: -(-a // b), "mul": lambda: a * b, "add": lambda: a + b}[operator]()
+        if operator == "ceil_div":
+            return -(-a // b)
+        return {"mul": a * b, "add": a + b}[operator]
 
     def write(self, rank, name, data):
         assert len(data) <= self.sizes[name], name

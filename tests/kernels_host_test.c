@@ -45,7 +45,8 @@ static struct kern_host_grid line(uint32_t blocks, uint32_t threads)
         .grid = {blocks, 1, 1}, .block = {threads, 1, 1}, .cluster = {1, 1, 1}};
 }
 
-static int launch(const struct kern_host_entry *entry, struct kern_host_grid grid, void *const *args)
+static int launch(const struct kern_host_entry *entry, struct kern_host_grid grid,
+                  void *const *args)
 {
     return entry->run(&grid, 0, (uint64_t)grid.grid[0] * grid.grid[1] * grid.grid[2], args);
 }
@@ -172,7 +173,8 @@ static void barriers_pass_threads_that_ended(void **state)
     for (uint32_t threads = 1; threads <= 9; threads++) {
         uint32_t out[9] = {0};
         uint32_t *to = out;
-        assert_int_equal(launch(entry_of(probe, "probe_early_end"), line(1, threads), ARGS(&to)), 0);
+        assert_int_equal(launch(entry_of(probe, "probe_early_end"), line(1, threads), ARGS(&to)),
+                         0);
         for (uint32_t i = 0; i < threads; i += 2) {
             assert_int_equal(out[i], (threads + 1) / 2 * 10000 + threads / 2);
         }
@@ -262,9 +264,10 @@ static void a_wrong_launch_is_refused(void **state)
 static void bf16_rounds_to_nearest_even(void **state)
 {
     (void)state;
-    const float x[] = {0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, 1.003907f, 3.4e38f,
-                       -INFINITY, NAN, 1e-40f};
-    const uint16_t want[] = {0, 0x8000, 0x3f80, 0x3f80, 0x3f82, 0x3f81, 0x7f80, 0xff80, 0x7fc0, 0x1};
+    const float x[] = {0.0f,      -0.0f,   1.0f,      1.00390625f, 1.01171875f,
+                       1.003907f, 3.4e38f, -INFINITY, NAN,         1e-40f};
+    const uint16_t want[] = {0,      0x8000, 0x3f80, 0x3f80, 0x3f82,
+                             0x3f81, 0x7f80, 0xff80, 0x7fc0, 0x1};
     enum { N = sizeof(x) / sizeof(*x) };
     uint16_t y[N];
     float back[N];
@@ -355,8 +358,8 @@ static void argmax_takes_the_lowest_of_the_largest(void **state)
         int32_t *to = places;
         int32_t n = N;
         const void *rows = from[kind];
-        assert_int_equal(launch(entry_of(library, names[kind]), line(ROWS, 32), ARGS(&rows, &to, &n)),
-                         0);
+        assert_int_equal(
+            launch(entry_of(library, names[kind]), line(ROWS, 32), ARGS(&rows, &to, &n)), 0);
         assert_memory_equal(places, want, sizeof(want));
     }
     dlclose(library);

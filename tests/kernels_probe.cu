@@ -37,18 +37,21 @@ KERN_KERNEL void probe_index(uint32_t *out)
 // Counts each index of a range over the grid, and adds a thousand for one over the block.
 KERN_KERNEL void probe_ranges(uint32_t *out, int32_t n)
 {
-    KERN_GRID_RANGE(i, n) {
+    KERN_GRID_RANGE(i, n)
+    {
         out[i]++;
     }
     __syncthreads();
     if (blockIdx.x == 0) {
-        KERN_BLOCK_RANGE(i, n) {
+        KERN_BLOCK_RANGE(i, n)
+        {
             out[i] += 1000;
         }
     }
 }
 
-// `rounds` times each thread takes over its right neighbour's number plus one, between two barriers.
+// `rounds` times each thread takes over its right neighbour's number plus one, between two
+// barriers.
 KERN_KERNEL void probe_barrier(uint32_t *out, int32_t rounds)
 {
     KERN_DYNAMIC_SHARED(uint32_t, number);
@@ -138,7 +141,8 @@ KERN_KERNEL void probe_wrong_loop(uint32_t *out)
 
 KERN_KERNEL void probe_bf16(const float *x, kern_bf16 *y, float *back, int32_t n)
 {
-    KERN_GRID_RANGE(i, n) {
+    KERN_GRID_RANGE(i, n)
+    {
         kern_from_f32(&y[i], x[i]);
         back[i] = kern_to_f32(y[i]);
     }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The same sources and tools give the same artifact, whatever directories they lie in: builds copies of
-# two kernels elsewhere, with this build's settings, and compares the bytes.
+# The same sources and tools give the same artifact, whatever directories they lie in: builds copies
+# of two kernels elsewhere, with this build's settings, and compares the bytes.
 set -euo pipefail
 
 work=$(mktemp -d)
@@ -43,7 +43,8 @@ if ! cmake -S "$work/source" -B "$work/build" -DKERN_NVCC="$(setting KERN_NVCC)"
     -DCMAKE_BUILD_TYPE="$(setting CMAKE_BUILD_TYPE)" -DKERN_WERROR=OFF \
     -DCMAKE_C_COMPILER="$(setting CMAKE_C_COMPILER)" \
     -DCMAKE_CXX_COMPILER="$(setting CMAKE_CXX_COMPILER)" >"$work/log" 2>&1 ||
-    ! cmake --build "$work/build" --target kernel_toy_scale kernel_peer_barrier >>"$work/log" 2>&1; then
+    ! cmake --build "$work/build" --target kernel_toy_scale kernel_peer_barrier \
+        >>"$work/log" 2>&1; then
     cat "$work/log"
     exit 1
 fi

@@ -11,7 +11,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from manifest import (  # noqa: E402
-    TIMEOUT_NS, Manifest, Tensor, add_barrier, arguments, bf16, call, f32, launch, write_safetensors,
+    TIMEOUT_NS, Manifest, Tensor, add_barrier, arguments, bf16, call, f32, launch, require,
+    write_safetensors,
 )
 
 # Flags are per block, so the grid is the same in every step.
@@ -39,14 +40,15 @@ def declare(m, dtype, ranks, rows, width):
     )
     return call(
         f"allreduce_{dtype}", f"x_{dtype}", f"y_{dtype}", f"slab_{dtype}", f"slab_{dtype}_peers",
-        f"flags_{dtype}", f"flags_{dtype}_peers", f"state_{dtype}", f"error_{dtype}", {"rank": "all"},
-        {"i32": ranks}, {"expr": {"mul": ["rows", width]}}, {"i32": capacity}, {"i64": TIMEOUT_NS},
+        f"flags_{dtype}", f"flags_{dtype}_peers", f"state_{dtype}", f"error_{dtype}",
+        {"rank": "all"}, {"i32": ranks}, {"expr": {"mul": ["rows", width]}}, {"i32": capacity},
+        {"i64": TIMEOUT_NS},
     )
 
 
 def main():
     args = arguments(__doc__, ranks=8, rows=16, width=256, seed=1)
-    assert args.width % 8 == 0, "--width must be a multiple of 8"
+    require(args.width % 8 == 0, "--width is a multiple of 8")
     ranks, size = args.ranks, args.rows * args.width
     m = Manifest("allreduce", args.kernels, args.out)
     m.module("allreduce")
@@ -54,7 +56,8 @@ def main():
     m.var("rows", args.rows)
     m.error("ready_error")
     m.program("ready", [add_barrier(m, "all", "ready_error")], once=True)
-    m.program("step", [declare(m, dtype, ranks, args.rows, args.width) for dtype in ("f32", "bf16")])
+    m.program("step", [declare(m, dtype, ranks, args.rows, args.width)
+                       for dtype in ("f32", "bf16")])
     m.write()
 
     rng = random.Random(args.seed)

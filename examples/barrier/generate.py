@@ -16,8 +16,9 @@ def main():
     m.error()
     m.program("step", [add_barrier(m, "all")])
     m.write()
+    expected = {"error": Tensor("i32", [1], [0])}
     for rank in range(args.ranks):
-        write_safetensors(m.out / f"expected-{rank}.safetensors", {"error": Tensor("i32", [1], [0])})
+        write_safetensors(m.out / f"expected-{rank}.safetensors", expected)
 
 
 main()

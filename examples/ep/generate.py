@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expert parallelism: each rank's tokens go to the owners of their top-k experts and back.
 
-The tokens of all ranks and the experts depend on the seed and on their total numbers alone: the same
-tokens over more or fewer ranks give the same rows. Expected outputs come from a plain double-precision
-loop over tokens that knows neither ranks nor slabs."""
+The tokens of all ranks and the experts depend on the seed and on their total numbers alone: the
+same tokens over more or fewer ranks give the same rows. Expected outputs come from a plain
+double-precision loop over tokens that knows neither ranks nor slabs.
+
+--step-tokens N writes data for steps of N tokens per rank, to be run with --var tokens=N."""
 
 import math
 import pathlib
@@ -14,7 +16,8 @@ from operator import mul
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from manifest import (  # noqa: E402
-    TIMEOUT_NS, Manifest, Tensor, add_barrier, arguments, call, f32, forward, launch, write_safetensors,
+    TIMEOUT_NS, Manifest, Tensor, add_barrier, arguments, call, f32, forward, launch, require,
+    write_safetensors,
 )
 
 ROWS_PER_TILE = 4  # ROWS of kernels/expert_mlp.cu
@@ -32,8 +35,9 @@ def declare_buffers(m, args):
     m.var("tokens", args.tokens)
     m.group("ep", ranks)
     m.buffer("x", "bf16", ["tokens", "HIDDEN"], "input", domain={"min": -1, "max": 1})
-    m.buffer("expert_ids", "i32", ["tokens", "TOP_K"], "input", domain={"min": -1, "max": args.experts - 1})
-    m.buffer("expert_weights", "f32", ["tokens", "TOP_K"], "input", domain={"min": 0, "max": 1})
+    choices = ["tokens", "TOP_K"]
+    m.buffer("expert_ids", "i32", choices, "input", domain={"min": -1, "max": args.experts - 1})
+    m.buffer("expert_weights", "f32", choices, "input", domain={"min": 0, "max": 1})
     m.buffer("y", "f32", ["tokens", "HIDDEN"], "output")
     m.error()
     m.exported("recv_rows", "bf16", [slots, "HIDDEN"], "ep")
@@ -44,28 +48,32 @@ def declare_buffers(m, args):
     m.buffer("counts", "i32", [owned], "workspace")
     m.buffer("selections", "i32", [owned, slots, "TOP_K"], "workspace")
     m.buffer("expert_out", "f32", [slots, "TOP_K", "HIDDEN"], "workspace")
-    # Gate and up lie in the checkpoint as one stack each, of which a rank takes its rows; down as one
-    # tensor per expert, of which a rank takes its own by name.
+    # Gate and up lie in the checkpoint as one stack each, of which a rank takes its rows; down as
+    # one tensor per expert, of which a rank takes its own by name.
     mine = [[rank * owned, (rank + 1) * owned] for rank in range(ranks)]
     for name in ("gate", "up"):
         m.buffer(name, "bf16", [owned, "INNER", "HIDDEN"], "weight",
                  bind=[{"tensor": f"experts.{name}", "rows": {"group": "ep", "ranges": mine}}])
     m.buffer("down", "bf16", [owned, "HIDDEN", "INNER"], "weight", bind=[
-        {"tensor": {"group": "ep", "tensors": [f"experts.{rank * owned + i}.down" for rank in range(ranks)]}}
+        {"tensor": {"group": "ep", "tensors": [f"experts.{first + i}.down" for first, _ in mine]}}
         for i in range(owned)
     ])
 
 
 def declare_ops(m, args):
     ranks, owned = args.ranks, args.experts // args.ranks
-    # What peers write while an op waits for them is inout to the op, though its kernels only read it.
+    # What peers write while an op waits for them is inout to the op, though its kernels only read
+    # it.
     m.op(
         "ep_dispatch",
-        ["in buffer<bf16>", "in buffer<i32>",                                         # 0: x, expert_ids
-         "inout buffer<bf16>", "in buffer<u64>", "inout buffer<i32>", "in buffer<u64>",  # 2: rows, routes
-         "inout buffer<u64>", "in buffer<u64>", "inout buffer<u32>", "out buffer<i32>",  # 6: flags, state, error
-         "out buffer<i32>", "out buffer<i32>",                                        # 10: counts, selections
-         "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i64"],                     # 12: rank ... timeout
+        ["in buffer<bf16>", "in buffer<i32>",     # 0: x, expert_ids
+         "inout buffer<bf16>", "in buffer<u64>",  # 2: recv_rows
+         "inout buffer<i32>", "in buffer<u64>",   # 4: recv_routes
+         "inout buffer<u64>", "in buffer<u64>",   # 6: flags
+         "inout buffer<u32>", "out buffer<i32>",  # 8: state, error
+         "out buffer<i32>", "out buffer<i32>",    # 10: counts, selections
+         "i32", "i32", "i32", "i32", "i32",       # 12: rank, ranks, experts, top_k, hidden
+         "i32", "i32", "i64"],                    # 17: tokens, max_tokens, timeout_ns
         [
             launch(
                 "ep", "ep_dispatch_send", ["tokens"], 64,
@@ -84,18 +92,21 @@ def declare_ops(m, args):
     )
     m.op(
         "expert_mlp",
-        ["in buffer<bf16>", "in buffer<i32>", "in buffer<i32>", "in buffer<bf16>", "in buffer<bf16>",
-         "in buffer<bf16>", "out buffer<f32>", "i32", "i32", "i32", "i32", "i32"],
+        ["in buffer<bf16>", "in buffer<i32>", "in buffer<i32>", "in buffer<bf16>",
+         "in buffer<bf16>", "in buffer<bf16>", "out buffer<f32>", "i32", "i32", "i32", "i32", "i32"],
         [launch("expert_mlp", "expert_mlp", [MLP_BLOCKS], 128,
                 shared_mem=ROWS_PER_TILE * (args.hidden + args.inner) * 4)],
     )
     m.op(
         "ep_combine",
-        ["in buffer<f32>", "in buffer<i32>", "in buffer<i32>",                        # 0: expert_out, lists
-         "inout buffer<f32>", "in buffer<u64>", "inout buffer<u64>", "in buffer<u64>",  # 3: returned, flags
-         "inout buffer<u32>", "inout buffer<i32>",                                    # 7: state, error
-         "in buffer<i32>", "in buffer<f32>", "out buffer<f32>",                       # 9: ids, weights, y
-         "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i64"],                     # 12: rank ... timeout
+        ["in buffer<f32>",                                       # 0: expert_out
+         "in buffer<i32>", "in buffer<i32>",                     # 1: counts, selections
+         "inout buffer<f32>", "in buffer<u64>",                  # 3: returned
+         "inout buffer<u64>", "in buffer<u64>",                  # 5: flags
+         "inout buffer<u32>", "inout buffer<i32>",               # 7: state, error
+         "in buffer<i32>", "in buffer<f32>", "out buffer<f32>",  # 9: expert_ids, expert_weights, y
+         "i32", "i32", "i32", "i32", "i32",                      # 12: as above
+         "i32", "i32", "i64"],
         [
             launch(
                 "ep", "ep_combine_send", [COPY_BLOCKS, owned], 64,
@@ -113,8 +124,8 @@ def declare_ops(m, args):
             ),
         ],
     )
-    scalars = [{"rank": "ep"}, {"i32": ranks}, {"i32": "EXPERTS"}, {"i32": "TOP_K"}, {"i32": "HIDDEN"},
-               {"var": "tokens"}, {"i32": args.tokens}, {"i64": TIMEOUT_NS}]
+    scalars = [{"rank": "ep"}, {"i32": ranks}, {"i32": "EXPERTS"}, {"i32": "TOP_K"},
+               {"i32": "HIDDEN"}, {"var": "tokens"}, {"i32": args.tokens}, {"i64": TIMEOUT_NS}]
     m.program("step", [
         call("ep_dispatch", "x", "expert_ids", "recv_rows", "recv_rows_peers", "recv_routes",
              "recv_routes_peers", "flags", "flags_peers", "state", "error", "counts", "selections",
@@ -122,9 +133,9 @@ def declare_ops(m, args):
         call("expert_mlp", "recv_rows", "counts", "selections", "gate", "up", "down", "expert_out",
              {"i32": owned}, {"i32": ranks * args.tokens}, {"i32": "TOP_K"}, {"i32": "HIDDEN"},
              {"i32": "INNER"}, label="experts"),
-        call("ep_combine", "expert_out", "counts", "selections", "returned", "returned_peers", "flags",
-             "flags_peers", "state", "error", "expert_ids", "expert_weights", "y", *scalars,
-             label="combine"),
+        call("ep_combine", "expert_out", "counts", "selections", "returned", "returned_peers",
+             "flags", "flags_peers", "state", "error", "expert_ids", "expert_weights", "y",
+             *scalars, label="combine"),
     ])
 
 
@@ -136,10 +147,11 @@ def draw(rng, count, step):
 def draw_experts(args):
     """gate[e][i][h], up[e][i][h], down[e][h][i] as rows."""
     rng = random.Random(f"experts {args.seed}")
-    hidden, inner = args.hidden, args.inner
+    shapes = {"gate": (args.inner, args.hidden), "up": (args.inner, args.hidden),
+              "down": (args.hidden, args.inner)}
     return {
         name: [[draw(rng, columns, 2 ** -10) for _ in range(rows)] for _ in range(args.experts)]
-        for name, rows, columns in (("gate", inner, hidden), ("up", inner, hidden), ("down", hidden, inner))
+        for name, (rows, columns) in shapes.items()
     }
 
 
@@ -187,10 +199,14 @@ def write_weights(m, args, experts):
 
 
 def main():
-    args = arguments(__doc__, ranks=8, experts=16, top_k=4, hidden=128, tokens=16, inner=128, seed=1)
-    assert args.experts % args.ranks == 0, "--experts must be a multiple of --ranks"
-    assert args.top_k <= args.experts, "--top-k experts of a token differ, so there must be as many"
-    assert args.hidden % 8 == 0 and args.inner % 8 == 0, "--hidden and --inner are multiples of 8"
+    args = arguments(__doc__, ranks=8, experts=16, top_k=4, hidden=128, tokens=16, inner=128,
+                     step_tokens=None, seed=1)
+    count = args.step_tokens or args.tokens
+    require(args.experts % args.ranks == 0, "--experts is a multiple of --ranks")
+    require(args.top_k <= args.experts, "--top-k is at most --experts: a token's experts differ")
+    require(args.hidden % 8 == 0 and args.inner % 8 == 0, "--hidden and --inner are multiples of 8")
+    require(args.ranks <= 256, "--ranks is at most 256 (KERN_MAX_RANKS of kernels/peer.h)")
+    require(count <= args.tokens, "--step-tokens is at most --tokens")
     m = Manifest("ep", args.kernels, args.out)
     for name in ("ep", "expert_mlp"):
         m.module(name)
@@ -203,14 +219,16 @@ def main():
     experts, tokens = draw_experts(args), draw_tokens(args)
     write_weights(m, args, experts)
     for rank in range(args.ranks):
-        mine = tokens[rank * args.tokens:(rank + 1) * args.tokens]
+        first = rank * args.tokens
+        x, ids, weights = map(flat, zip(*tokens[first:first + count]))
+        y = flat(reference(token, experts) for token in tokens[first:first + count])
         write_safetensors(m.out / f"inputs-{rank}.safetensors", {
-            "x": Tensor("bf16", [args.tokens, args.hidden], flat(x for x, _, _ in mine)),
-            "expert_ids": Tensor("i32", [args.tokens, args.top_k], flat(ids for _, ids, _ in mine)),
-            "expert_weights": Tensor("f32", [args.tokens, args.top_k], flat(w for _, _, w in mine)),
+            "x": Tensor("bf16", [count, args.hidden], x),
+            "expert_ids": Tensor("i32", [count, args.top_k], ids),
+            "expert_weights": Tensor("f32", [count, args.top_k], weights),
         })
         write_safetensors(m.out / f"expected-{rank}.safetensors", {
-            "y": Tensor("f32", [args.tokens, args.hidden], flat(reference(t, experts) for t in mine)),
+            "y": Tensor("f32", [count, args.hidden], y),
             "error": Tensor("i32", [1], [0]),
         })
 

@@ -7,7 +7,9 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from manifest import Manifest, Tensor, arguments, bf16, call, f32, launch, write_safetensors  # noqa: E402
+from manifest import (  # noqa: E402
+    Manifest, Tensor, arguments, bf16, call, f32, launch, write_safetensors,
+)
 
 A, B = 1.5, -0.25
 

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The generators of examples/: the same arguments give the same files, other seeds give others, the
+# data of ep does not depend on the number of ranks, and arguments that make no sense are refused.
+set -euo pipefail
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "$1"
+    exit 1
+}
+
+generate() { # NAME OUT OPTIONS…
+    python3 -B "$KERN_SOURCE/examples/$1/generate.py" --kernels "$KERN_BUILD/kernels" \
+        --out "$work/$2" "${@:3}"
+}
+
+small=(--experts 8 --top-k 2 --hidden 16 --inner 8)
+
+for name in minimal barrier allreduce; do
+    generate $name $name-a
+    generate $name $name-b
+    diff -r "$work/$name-a" "$work/$name-b" || fail "$name: two runs differ"
+done
+generate ep ep-a "${small[@]}" --ranks 4 --tokens 3
+generate ep ep-b "${small[@]}" --ranks 4 --tokens 3
+diff -r "$work/ep-a" "$work/ep-b" || fail "ep: two runs differ"
+
+generate minimal minimal-c --seed 2
+generate ep ep-c "${small[@]}" --ranks 4 --tokens 3 --seed 2
+for file in minimal-{a,c}/inputs-0 ep-{a,c}/inputs-0 ep-{a,c}/weights; do
+    sha256sum <"$work/$file.safetensors"
+done | sort | uniq -d | grep -q . && fail "another seed gives the same data"
+
+generate ep ep-one "${small[@]}" --ranks 1 --tokens 12
+cmp "$work/ep-a/weights.safetensors" "$work/ep-one/weights.safetensors" ||
+    fail "ep: the experts depend on the number of ranks"
+
+# Reads every file as a reader that trusts nothing: offsets without holes, sizes of shape times
+# type.
+python3 -B - "$work" <<'EOF' || fail "a file is not what it should be"
+import json, pathlib, struct, sys
+
+SIZE = {"F32": 4, "BF16": 2, "I32": 4}
+
+def read(path):
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header, body = json.loads(data[8:8 + length]), data[8 + length:]
+    at = 0
+    for name, tensor in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        size = SIZE[tensor["dtype"]]
+        for extent in tensor["shape"]:
+            size *= extent
+        assert tensor["data_offsets"] == [at, at + size], (path, name)
+        at += size
+    assert at == len(body), path
+    return {name: body[slice(*tensor["data_offsets"])] for name, tensor in header.items()}
+
+root = pathlib.Path(sys.argv[1])
+files = {path: read(path) for path in root.glob("*/*.safetensors")}
+for kind in ("inputs", "expected"):
+    whole = files[root / "ep-one" / f"{kind}-0.safetensors"]
+    parts = [files[root / "ep-a" / f"{kind}-{rank}.safetensors"] for rank in range(4)]
+    for name in whole.keys() - {"error"}:
+        assert b"".join(part[name] for part in parts) == whole[name], f"{kind}: {name}"
+EOF
+
+for wrong in "--ranks 3" "--top-k 9" "--hidden 12"; do
+    read -ra options <<<"$wrong"
+    if generate ep wrong "${small[@]}" "${options[@]}" 2>"$work/stderr"; then
+        fail "ep: $wrong is accepted"
+    fi
+    grep -q -- '--' "$work/stderr" || fail "ep: $wrong is refused without saying why"
+done
+echo "the generators give what they are asked for"
