@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/memory.h"
+#include "base/siphash.h"
 
 struct kern_name_slot {
     const char *name; // NULL: free
@@ -13,64 +13,26 @@ struct kern_name_slot {
     uint32_t index;
 };
 
-static inline uint64_t rotate(uint64_t x, int bits)
-{
-    return x << bits | x >> (64 - bits);
-}
-
-struct state {
-    uint64_t a, b, c, d;
-};
-
-static inline void mix(struct state *s)
-{
-    s->a += s->b;
-    s->b = rotate(s->b, 13) ^ s->a;
-    s->a = rotate(s->a, 32);
-    s->c += s->d;
-    s->d = rotate(s->d, 16) ^ s->c;
-    s->a += s->d;
-    s->d = rotate(s->d, 21) ^ s->a;
-    s->c += s->b;
-    s->b = rotate(s->b, 17) ^ s->c;
-    s->c = rotate(s->c, 32);
-}
-
-// SipHash-1-3 (Aumasson and Bernstein, https://131002.net/siphash): a keyed hash made for tables.
-static uint64_t hash_name(const struct kern_names *names, const char *name, size_t length)
-{
-    uint64_t k0 = names->key[0], k1 = names->key[1];
-    struct state s = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
-                      k1 ^ 0x7465646279746573};
-    uint64_t word, last = (uint64_t)length << 56;
-    for (; length >= 8; name += 8, length -= 8) {
-        memcpy(&word, name, 8);
-        s.d ^= word;
-        mix(&s);
-        s.a ^= word;
-    }
-    word = 0;
-    memcpy(&word, name, length);
-    last |= word;
-    s.d ^= last;
-    mix(&s);
-    s.a ^= last;
-    s.c ^= 0xff;
-    mix(&s);
-    mix(&s);
-    mix(&s);
-    return s.a ^ s.b ^ s.c ^ s.d;
-}
-
-// The slot that holds [name], or the free one where it belongs.
+// The slot that holds the [length] bytes at [name], or the free one where they belong.
 static struct kern_name_slot *find_slot(const struct kern_names *names, const char *name,
-                                        uint64_t hash)
+                                        size_t length, uint64_t hash)
 {
     for (uint32_t i = (uint32_t)hash & names->mask;; i = (i + 1) & names->mask) {
         struct kern_name_slot *slot = &names->slots[i];
-        if (!slot->name || (slot->hash == hash && strcmp(slot->name, name) == 0))
+        if (!slot->name || (slot->hash == hash && strncmp(slot->name, name, length) == 0 &&
+                            !slot->name[length]))
             return slot;
     }
+}
+
+// The slot of [names] where [slot], which is none of them yet, belongs.
+static struct kern_name_slot *free_slot(const struct kern_names *names,
+                                        const struct kern_name_slot *slot)
+{
+    uint32_t i = (uint32_t)slot->hash & names->mask;
+    while (names->slots[i].name)
+        i = (i + 1) & names->mask;
+    return &names->slots[i];
 }
 
 static void grow(struct kern_names *names)
@@ -80,19 +42,20 @@ static void grow(struct kern_names *names)
     larger.slots = kern_calloc((size_t)larger.mask + 1, sizeof *larger.slots);
     for (uint32_t i = 0; names->slots && i <= names->mask; i++)
         if (names->slots[i].name)
-            *find_slot(&larger, names->slots[i].name, names->slots[i].hash) = names->slots[i];
+            *free_slot(&larger, &names->slots[i]) = names->slots[i];
     free(names->slots);
     *names = larger;
 }
 
 uint32_t kern_names_add(struct kern_names *names, const char *name, uint32_t index)
 {
-    if (!names->slots && getrandom(names->key, sizeof names->key, GRND_NONBLOCK) < 0)
-        names->key[0] = (uintptr_t)names;
+    if (!names->slots)
+        kern_siphash_key(names->key);
     if (names->count + 1 > names->mask / 4 * 3)
         grow(names);
-    uint64_t hash = hash_name(names, name, strlen(name));
-    struct kern_name_slot *slot = find_slot(names, name, hash);
+    size_t length = strlen(name);
+    uint64_t hash = kern_siphash(names->key, name, length);
+    struct kern_name_slot *slot = find_slot(names, name, length, hash);
     if (slot->name)
         return slot->index;
     *slot = (struct kern_name_slot){name, hash, index};
@@ -102,9 +65,15 @@ uint32_t kern_names_add(struct kern_names *names, const char *name, uint32_t ind
 
 uint32_t kern_names_find(const struct kern_names *names, const char *name)
 {
+    return kern_names_find_span(names, name, strlen(name));
+}
+
+uint32_t kern_names_find_span(const struct kern_names *names, const char *name, size_t length)
+{
     if (!names->count)
         return KERN_NONE;
-    const struct kern_name_slot *slot = find_slot(names, name, hash_name(names, name, strlen(name)));
+    const struct kern_name_slot *slot =
+        find_slot(names, name, length, kern_siphash(names->key, name, length));
     return slot->name ? slot->index : KERN_NONE;
 }
 

@@ -28,6 +28,9 @@ uint32_t kern_names_add(struct kern_names *names, const char *name, uint32_t ind
 // The index of [name], or KERN_NONE.
 uint32_t kern_names_find(const struct kern_names *names, const char *name);
 
+// As kern_names_find for the [length] bytes at [name], none of which is a NUL.
+uint32_t kern_names_find_span(const struct kern_names *names, const char *name, size_t length);
+
 void kern_names_free(struct kern_names *names);
 
 #endif

@@ -28,16 +28,18 @@ static size_t width_of(const char *text)
 
 static void print_row(const struct kern_table *table, size_t row, const size_t *widths, FILE *file)
 {
-    size_t columns = strlen(table->sides);
+    size_t columns = strlen(table->sides), used = columns;
+    const char **cells = &table->cells[row * columns];
+    // Nothing is printed behind the last text of a row.
+    while (used > 0 && !*cells[used - 1])
+        used--;
     fputs(row ? " " : "#", file);
-    for (size_t c = 0; c < columns; c++) {
-        const char *text = table->cells[row * columns + c];
-        int pad = (int)(widths[c] - width_of(text));
-        bool last = c + 1 == columns;
+    for (size_t c = 0; c < used; c++) {
+        int pad = (int)(widths[c] - width_of(cells[c]));
         if (table->sides[c] == 'r')
-            fprintf(file, "  %*s%s", pad, "", text);
+            fprintf(file, "  %*s%s", pad, "", cells[c]);
         else
-            fprintf(file, "  %s%*s", text, last ? 0 : pad, "");
+            fprintf(file, "  %s%*s", cells[c], c + 1 == used ? 0 : pad, "");
     }
     fputc('\n', file);
 }

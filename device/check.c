@@ -19,7 +19,7 @@ bool kern_cuda_check(const struct kern_device *device, CUresult result, const ch
     return false;
 }
 
-static const char *cublas_status_name(cublasStatus_t status)
+const char *kern_cublas_status_name(cublasStatus_t status)
 {
 #define CASE(name, value)                                                                          \
     case name:                                                                                     \
@@ -37,7 +37,7 @@ bool kern_cublas_check(cublasStatus_t status, const char *function, const char *
     if (status == CUBLAS_STATUS_SUCCESS)
         return true;
     return kern_fail(diag, KERN_EXIT_DEVICE, what, "%s failed with %s (%d)", function,
-                     cublas_status_name(status), (int)status);
+                     kern_cublas_status_name(status), (int)status);
 }
 
 static const char *nccl_result_name(ncclResult_t result)

@@ -90,6 +90,7 @@ bool kern_device_need_nccl(struct kern_device *device, struct kern_diag *diag);
 // failed with NAME (number), TEXT, of kind KERN_EXIT_DEVICE.
 bool kern_cuda_check(const struct kern_device *device, CUresult result, const char *function,
                      const char *what, struct kern_diag *diag);
+const char *kern_cublas_status_name(cublasStatus_t status);
 bool kern_cublas_check(cublasStatus_t status, const char *function, const char *what,
                        struct kern_diag *diag);
 

@@ -4,11 +4,11 @@
 // in panels: operands are converted to what oneDNN multiplies on this CPU, the panel's product is
 // left in f32, and scaled, added to and rounded into the result.
 #include "emu/gemm.h"
+#include "emu/bf16.h"
 #include "emu/gemm_plan.h"
 #include "emu/internal.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define PANEL_ROWS ((size_t)512)
 #define PANEL_BYTES ((size_t)32 << 20) // of one converted operand, more or less
@@ -19,48 +19,20 @@ size_t emu_element_bytes(enum emu_element element)
     return bytes[element];
 }
 
-static float float_of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of_float(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of_bf16(uint16_t value)
-{
-    return float_of_bits((uint32_t)value << 16);
-}
-
-// To the nearest, ties to even; a NaN stays one.
-static uint16_t bf16_of_float(float value)
-{
-    uint32_t bits = bits_of_float(value);
-    uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
-    bool nan = (bits & 0x7fffffff) > 0x7f800000;
-    return (uint16_t)((nan ? bits | 0x400000 : rounded) >> 16);
-}
-
 // Sign, 4 bits of exponent with bias 7, 3 of fraction; no infinities, and all ones is NaN. Read at
 // the place of a float's exponent it is 2^120 times too small, subnormals included.
 static float float_of_e4m3(uint8_t value)
 {
     uint32_t sign = (uint32_t)(value & 0x80) << 24;
     uint32_t magnitude = value & 0x7f;
-    uint32_t bits = bits_of_float(float_of_bits(magnitude << 20) * 0x1p120f);
-    return float_of_bits(sign | (magnitude == 0x7f ? 0x7fc00000 : bits));
+    uint32_t bits = emu_bits_of_float(emu_float_of_bits(magnitude << 20) * 0x1p120f);
+    return emu_float_of_bits(sign | (magnitude == 0x7f ? 0x7fc00000 : bits));
 }
 
 static void widen_e4m3_to_bf16(uint16_t *restrict to, const uint8_t *restrict from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        to[i] = (uint16_t)(bits_of_float(float_of_e4m3(from[i])) >> 16);
+        to[i] = (uint16_t)(emu_bits_of_float(float_of_e4m3(from[i])) >> 16);
     }
 }
 
@@ -74,7 +46,7 @@ static void widen_e4m3_to_f32(float *restrict to, const uint8_t *restrict from, 
 static void widen_bf16_to_f32(float *restrict to, const uint16_t *restrict from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        to[i] = float_of_bf16(from[i]);
+        to[i] = emu_float_of_bf16(from[i]);
     }
 }
 
@@ -134,8 +106,8 @@ static void finish(const struct emu_gemm *gemm, const struct panel *panel, const
             const uint16_t *c = gemm->c;
             uint16_t *d = gemm->d;
             for (size_t j = 0; j < panel->cols; j++) {
-                float addend = c == NULL ? 0 : float_of_bf16(c[at_c + j]);
-                d[at_d + j] = bf16_of_float(scale * sum[j] + addend);
+                float addend = c == NULL ? 0 : emu_float_of_bf16(c[at_c + j]);
+                d[at_d + j] = emu_bf16_of_float(scale * sum[j] + addend);
             }
         }
     }
@@ -216,10 +188,11 @@ bool emu_gemm_load(void)
     return emu_gemm_plan_load();
 }
 
-// A matrix as bytes: [begin, end) from its first element to its last.
+// A matrix as bytes: rows of [width], [pitch] apart, from [begin] to [end].
 struct footprint {
     const char *name;
     uintptr_t begin, end;
+    size_t width, pitch;
     bool write;
 };
 
@@ -228,10 +201,36 @@ static bool measure(struct footprint *footprint, const void *data, size_t rows, 
 {
     size_t bytes;
     footprint->begin = (uintptr_t)data;
-    return !__builtin_mul_overflow(rows - 1, stride, &bytes) &&
-           !__builtin_add_overflow(bytes, cols, &bytes) &&
-           !__builtin_mul_overflow(bytes, emu_element_bytes(element), &bytes) &&
-           !__builtin_add_overflow(footprint->begin, bytes, &footprint->end);
+    if (__builtin_mul_overflow(cols, emu_element_bytes(element), &footprint->width) ||
+        __builtin_mul_overflow(stride, emu_element_bytes(element), &footprint->pitch) ||
+        __builtin_mul_overflow(rows - 1, footprint->pitch, &bytes) ||
+        __builtin_add_overflow(bytes, footprint->width, &bytes) ||
+        __builtin_add_overflow(footprint->begin, bytes, &footprint->end)) {
+        return false;
+    }
+    if (rows == 1) {
+        footprint->pitch = footprint->width;
+    }
+    return true;
+}
+
+// Bands of one larger matrix lie between each other's rows. Matrices of different pitch that may do
+// so get the benefit of the doubt.
+static bool overlap(const struct footprint *x, const struct footprint *y)
+{
+    if (x->begin >= y->end || y->begin >= x->end) {
+        return false;
+    }
+    if (x->pitch == x->width && y->pitch == y->width) {
+        return true;
+    }
+    if (x->pitch != y->pitch) {
+        return false;
+    }
+    size_t pitch = x->pitch;
+    size_t shift = y->begin >= x->begin ? (y->begin - x->begin) % pitch
+                                        : pitch - 1 - (x->begin - y->begin - 1) % pitch;
+    return shift < x->width || shift + y->width > pitch;
 }
 
 static bool refuse(const char *function, const struct footprint *footprint, const char *why)
@@ -244,7 +243,7 @@ static bool refuse(const char *function, const struct footprint *footprint, cons
 bool emu_gemm_check_memory(int device, const char *function, const struct emu_gemm *gemm)
 {
     enum { D, A, W, C, A_SCALE, W_SCALE, FOOTPRINTS };
-    struct footprint footprints[FOOTPRINTS] = {
+    struct footprint f[FOOTPRINTS] = {
         [D] = {.name = "the result", .write = true},
         [A] = {.name = "the operand with a row per row of the result"},
         [W] = {.name = "the operand with a row per column of the result"},
@@ -252,7 +251,6 @@ bool emu_gemm_check_memory(int device, const char *function, const struct emu_ge
         [A_SCALE] = {.name = "the scale of the first of them"},
         [W_SCALE] = {.name = "the scale of the second of them"},
     };
-    struct footprint *f = footprints;
     bool fits = measure(&f[D], gemm->d, gemm->m, gemm->n, gemm->ldd, gemm->result) &&
                 measure(&f[A], gemm->a, gemm->m, gemm->k, gemm->lda, gemm->operand) &&
                 measure(&f[W], gemm->w, gemm->n, gemm->k, gemm->ldw, gemm->operand) &&
@@ -266,12 +264,11 @@ bool emu_gemm_check_memory(int device, const char *function, const struct emu_ge
         return false;
     }
     for (int i = 0; i < FOOTPRINTS; i++) {
-        size_t bytes = f[i].end - f[i].begin;
-        if (bytes != 0 && !emu_memory_ok(device, f[i].begin, bytes, f[i].write)) {
+        if (!emu_memory_ok(device, f[i].begin, f[i].end - f[i].begin, f[i].write)) {
             return refuse(function, &f[i], "is not memory that the device may use so");
         }
         bool in_place = i == C && gemm->c == gemm->d && gemm->ldc == gemm->ldd;
-        if (i != D && !in_place && f[i].begin < f[D].end && f[D].begin < f[i].end) {
+        if (i != D && !in_place && overlap(&f[i], &f[D])) {
             return refuse(function, &f[i], "overlaps the result");
         }
     }

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "fabric/fds.h"
 #include "fabric/internal.h"
+#include "topo/watchdog.h"
 
 // Where export [export] of member [world_rank] stands, whether it is ours or mapped.
 static CUdeviceptr *address_of(struct kern_fabric *fabric, int world_rank, size_t export)
@@ -208,13 +209,10 @@ static bool share_group(struct kern_fabric *fabric, const struct kern_group_plac
     open_descriptors(fabric, place, count, &fds, diag);
     for (size_t t = 0; t < count; t++)
         make_entry(fabric, targets[t], &fds, &mine[t], diag);
-    MPI_Request request;
-    MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, place->comm, &request);
+    KERN_WITH_OTHERS(fabric->world, "exchanging handles",
+                     MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE,
+                                   place->comm));
     fabric->facts.collectives++;
-    if (!kern_world_await(fabric->world, &request, "exchanging handles", diag)) {
-        kern_diag_print(diag, stderr, 8);
-        kern_world_abort(fabric->world, KERN_EXIT_PEER);
-    }
     bool good = true;
     for (uint32_t m = 0; m < place->size; m++) {
         int peer = place->members[m];
@@ -228,9 +226,8 @@ static bool share_group(struct kern_fabric *fabric, const struct kern_group_plac
         }
     }
     // Whoever connects waits for all others, so all must be able to.
-    int ready = good;
-    if (fabric->kind == KERN_HANDLE_POSIX_FD)
-        MPI_Allreduce(MPI_IN_PLACE, &ready, 1, MPI_INT, MPI_MIN, place->comm);
+    bool ready = fabric->kind == KERN_HANDLE_POSIX_FD &&
+                 kern_world_all(fabric->world, place->comm, good);
     if (fds.place && ready)
         good = connect_descriptors(&fds, all, count, diag) &&
                pass_descriptors(fabric, &fds, targets, count, diag);

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "fabric/fabric.h"
 #include "fabric/fds.h"
+#include "topo/watchdog.h"
 
 // Whether [trial] says that this kind of handle is not to be had here, rather than that something
 // broke. Without IMEX or a channel device, drivers answer with any of these.
@@ -52,11 +53,12 @@ static void try_fabric(const struct kern_world *world, const struct kern_device 
     int before = (world->rank + world->size - 1) % world->size;
     int after = (world->rank + 1) % world->size;
     // Nobody returns before these: the others would wait for ever.
-    MPI_Sendrecv(&mine, sizeof mine, MPI_BYTE, before, 0, &theirs, sizeof theirs, MPI_BYTE, after, 0,
-                 world->comm, MPI_STATUS_IGNORE);
+    KERN_WITH_OTHERS(world, "trying fabric handles",
+                     MPI_Sendrecv(&mine, sizeof mine, MPI_BYTE, before, 0, &theirs, sizeof theirs,
+                                  MPI_BYTE, after, 0, world->comm, MPI_STATUS_IGNORE));
     if (mine.kind != KERN_HANDLE_NONE && theirs.kind != KERN_HANDLE_NONE)
         map_trial(world, device, ordinal, &theirs, granule.mapped, after, diag);
-    MPI_Barrier(world->comm);
+    KERN_WITH_OTHERS(world, "trying fabric handles", MPI_Barrier(world->comm));
     kern_vmm_destroy(device, &granule);
 }
 
@@ -84,20 +86,21 @@ static void try_descriptors(const struct kern_world *world, const struct kern_de
     struct kern_fds fds = {.listener = -1};
     const char *what = "the trial of file descriptors";
     node_as_group(world, &node);
-    int able = kern_vmm_create(device, ordinal, KERN_HANDLE_POSIX_FD, 1, what, &granule, diag) &&
+    bool able = kern_vmm_create(device, ordinal, KERN_HANDLE_POSIX_FD, 1, what, &granule, diag) &&
                kern_vmm_export(device, &granule, KERN_HANDLE_POSIX_FD, what, &mine, diag) &&
                kern_fds_open(&fds, world, &node, diag);
     struct kern_fd_address *addresses = kern_calloc(node.size, sizeof *addresses);
-    MPI_Allgather(&fds.address, sizeof fds.address, MPI_BYTE, addresses, sizeof fds.address, MPI_BYTE,
-                  node.comm);
-    MPI_Allreduce(MPI_IN_PLACE, &able, 1, MPI_INT, MPI_MIN, node.comm);
+    KERN_WITH_OTHERS(world, "trying file descriptors",
+                     MPI_Allgather(&fds.address, sizeof fds.address, MPI_BYTE, addresses,
+                                   sizeof fds.address, MPI_BYTE, node.comm));
+    able = kern_world_all(world, node.comm, able);
     uint32_t before = (node.index + node.size - 1) % node.size, after = (node.index + 1) % node.size;
     bool sent = false;
     if (able && node.size > 1 && kern_fds_connect(&fds, addresses, diag) &&
         kern_fds_send(&fds, before, &mine.fd, 1, diag) &&
         kern_fds_receive(&fds, after, &theirs.fd, 1, &sent, diag) && sent)
         map_trial(world, device, ordinal, &theirs, granule.mapped, node.members[after], diag);
-    MPI_Barrier(node.comm);
+    KERN_WITH_OTHERS(world, "trying file descriptors", MPI_Barrier(node.comm));
     if (theirs.fd >= 0)
         close(theirs.fd);
     if (mine.fd >= 0)
@@ -116,13 +119,15 @@ static void share_reason(const struct kern_world *world, struct kern_diag *trial
         int failed_not;
         int rank;
     } mine = {trial->errors == 0, world->rank}, first;
-    MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, world->comm);
+    KERN_WITH_OTHERS(world, "agreeing on a road",
+                     MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, world->comm));
     why[0] = '\0';
     if (first.failed_not)
         return;
     if (first.rank == world->rank)
         snprintf(why, size, "%s", trial->entries[0].text);
-    MPI_Bcast(why, (int)size, MPI_BYTE, first.rank, world->comm);
+    KERN_WITH_OTHERS(world, "agreeing on a road",
+                     MPI_Bcast(why, (int)size, MPI_BYTE, first.rank, world->comm));
 }
 
 static bool is_shared(const struct kern_groups *groups, const struct kern_buffer *buffer)
@@ -189,11 +194,10 @@ static bool refuse_spanning(const struct kern_world *world, const struct kern_ma
 static bool only_refused(const struct kern_world *world, const struct kern_diag *trial,
                          struct kern_diag *diag)
 {
-    int fine = trial->errors == 0 || is_refusal(trial);
+    bool fine = trial->errors == 0 || is_refusal(trial);
     if (!fine)
         kern_diag_append(diag, trial);
-    MPI_Allreduce(MPI_IN_PLACE, &fine, 1, MPI_INT, MPI_MIN, world->comm);
-    return fine;
+    return kern_world_all(world, world->comm, fine);
 }
 
 bool kern_road_choose(const struct kern_world *world, const struct kern_manifest *manifest,
@@ -218,9 +222,8 @@ bool kern_road_choose(const struct kern_world *world, const struct kern_manifest
         snprintf(road->why, sizeof road->why, "fabric handles; every rank mapped its neighbour's");
         return true;
     }
-    int inside = refuse_spanning(world, manifest, groups, why, diag);
-    MPI_Allreduce(MPI_IN_PLACE, &inside, 1, MPI_INT, MPI_MIN, world->comm);
-    if (!inside)
+    bool inside = refuse_spanning(world, manifest, groups, why, diag);
+    if (!kern_world_all(world, world->comm, inside))
         return false;
     size_t errors = diag->errors;
     try_descriptors(world, device, ordinal, diag);

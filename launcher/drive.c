@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "launcher/run.h"
+#include "launcher/watch.h"
 
 static bool alarm_raised(void *world)
 {
@@ -41,6 +42,14 @@ void kern_run_once(struct kern_run *run)
         kern_world_raise_alarm(&run->world);
 }
 
+// Every rank has captured its graphs before any of them runs: a rank that cannot says so in the
+// agreement, and no kernel waits for it.
+void kern_run_capture(struct kern_run *run)
+{
+    for (size_t i = 0; i < run->n_driven; i++)
+        kern_rank_prepare(run->rank, run->driven[i].program, run->driven[i].vars, &run->diag);
+}
+
 // Stages all inputs for the first step. Every later one finds them as they were but for the inout
 // buffers, which the step before may have rewritten.
 static bool write_inputs(struct kern_run *run, const struct kern_driven *driven, bool first)
@@ -55,19 +64,34 @@ static bool write_inputs(struct kern_run *run, const struct kern_driven *driven,
     return true;
 }
 
-static bool run_steps(struct kern_run *run, struct kern_driven *driven)
+static bool run_step(struct kern_run *run, struct kern_driven *driven, uint64_t step)
+{
+    kern_board_step(&run->world.board, step + 1);
+    if (!write_inputs(run, driven, step == 0))
+        return false;
+    if (!run->first_step)
+        run->first_step = kern_now();
+    if (!run_program(run, driven->program, driven->vars))
+        return false;
+    if (step < run->options.warmup)
+        return true;
+    return kern_rank_elapsed(run->rank, &driven->times[driven->measured++], &run->diag);
+}
+
+// Runs the warm-up and the steps, until somebody fails or a signal comes.
+static bool run_steps(struct kern_run *run, struct kern_driven *driven, struct kern_watch *watch)
 {
     uint64_t total = run->options.warmup + run->options.steps;
-    for (uint64_t step = 0; step < total; step++) {
-        if (!write_inputs(run, driven, step == 0))
+    *watch = (struct kern_watch){.next = 1, .started = kern_now()};
+    kern_board_program(&run->world.board, run->manifest->programs[driven->program].name);
+    for (uint64_t step = 0; step < total && !watch->signal; step++) {
+        if (!run_step(run, driven, step))
             return false;
-        if (!run->first_step)
-            run->first_step = kern_now();
-        if (!run_program(run, driven->program, driven->vars))
-            return false;
-        uint64_t *time = step < run->options.warmup ? NULL : &driven->times[step - run->options.warmup];
-        if (time && !kern_rank_elapsed(run->rank, time, &run->diag))
-            return false;
+        if (kern_watch_due(watch, step + 1)) {
+            kern_watch_meet(watch, &run->world, step + 1, false);
+            if (watch->failed)
+                return false;
+        }
     }
     return true;
 }
@@ -108,10 +132,15 @@ static bool read_results(struct kern_run *run, const struct kern_driven *driven)
 
 void kern_run_drive(struct kern_run *run)
 {
+    struct kern_watch watch = {0};
     run->results = kern_calloc(run->manifest->n_buffers, sizeof *run->results);
     bool good = true;
-    for (size_t i = 0; good && i < run->n_driven; i++)
-        good = run_steps(run, &run->driven[i]) && read_results(run, &run->driven[i]);
-    if (!good)
-        kern_world_raise_alarm(&run->world);
+    for (size_t i = 0; good && !watch.signal && i < run->n_driven; i++)
+        good = run_steps(run, &run->driven[i], &watch) && read_results(run, &run->driven[i]);
+    if (!watch.failed) {
+        if (!good)
+            kern_world_raise_alarm(&run->world);
+        kern_watch_meet(&watch, &run->world, watch.last + 1, !good);
+    }
+    run->stopped = watch.signal;
 }

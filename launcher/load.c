@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "launcher/run.h"
+#include "topo/watchdog.h"
 
 // Rank 0 reads, all get the same bytes and so the same answer.
 static char *broadcast_file(struct kern_run *run, size_t *length)
@@ -21,12 +22,14 @@ static char *broadcast_file(struct kern_run *run, size_t *length)
                               KERN_EXIT_USAGE, &run->diag);
         size = text ? *length : UINT64_MAX;
     }
-    MPI_Bcast(&size, 1, MPI_UINT64_T, 0, run->world.comm);
+    KERN_WITH_OTHERS(&run->world, "reading the manifest",
+                     MPI_Bcast(&size, 1, MPI_UINT64_T, 0, run->world.comm));
     if (size == UINT64_MAX)
         return NULL;
     if (!text)
         text = kern_calloc(size + 1, 1);
-    MPI_Bcast(text, (int)size, MPI_BYTE, 0, run->world.comm);
+    KERN_WITH_OTHERS(&run->world, "reading the manifest",
+                     MPI_Bcast(text, (int)size, MPI_BYTE, 0, run->world.comm));
     *length = size;
     return text;
 }
@@ -73,13 +76,11 @@ void kern_run_topology(struct kern_run *run)
     const struct kern_options *options = &run->options;
     struct kern_arena arena = {0};
     struct kern_group_option *groups = kern_calloc(options->groups.count, sizeof *groups);
-    int good = parse_groups(&options->groups, groups, &arena, &run->diag);
+    bool good = parse_groups(&options->groups, groups, &arena, &run->diag);
     provide_emulated_devices(&run->world);
     run->device = kern_device_open(options->device, NULL, &run->diag);
     // The groups and the places are collectives: all enter them or nobody.
-    good = good && run->device;
-    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, run->world.comm);
-    if (good) {
+    if (kern_world_all(&run->world, run->world.comm, good && run->device)) {
         kern_groups_build(&run->world, run->manifest, groups, options->groups.count,
                           options->groups_file, &run->groups, &run->diag);
         kern_place_choose(&run->world, run->device, options->share_devices, options->bind,
@@ -109,11 +110,11 @@ void kern_run_load(struct kern_run *run)
         .n_kernel_dirs = options->kernels.count ? options->kernels.count : 1,
         .capacity = options->capacity,
         .seqs = options->seqs,
+        .graphs = options->graphs,
     };
     run->rank = kern_rank_create(&config, &run->diag);
-    int good = run->rank != NULL;
-    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, run->world.comm);
-    if (!good || !kern_road_choose(&run->world, run->manifest, &run->groups, run->device, ordinal,
+    if (!kern_world_all(&run->world, run->world.comm, run->rank != NULL) ||
+        !kern_road_choose(&run->world, run->manifest, &run->groups, run->device, ordinal,
                                    &run->road, &run->diag))
         return;
     if (kern_rank_load_modules(run->rank, &run->diag) &&
@@ -133,6 +134,12 @@ void kern_run_share(struct kern_run *run)
 void kern_run_peers(struct kern_run *run)
 {
     kern_fabric_verify(run->fabric, &run->diag);
+}
+
+void kern_run_communicators(struct kern_run *run)
+{
+    run->communicators = kern_communicators_join(&run->world, &run->groups, run->places, run->device,
+                                                 run->rank, &run->diag);
 }
 
 const char *kern_run_path(const struct kern_run *run, const char *pattern, struct kern_arena *arena)

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "launcher/run.h"
+#include "launcher/watch.h"
 
 struct phase {
     const char *name;
@@ -15,10 +16,19 @@ struct phase {
 };
 
 static const struct phase phases[] = {
-    {"manifest", kern_run_manifest}, {"topology", kern_run_topology}, {"load", kern_run_load},
-    {"share", kern_run_share},       {"peers", kern_run_peers},       {"plan", kern_run_plan},
-    {"inputs", kern_run_inputs},     {"once", kern_run_once},         {"drive", kern_run_drive},
-    {"check", kern_run_check},       {"report", kern_run_report},
+    {"manifest", kern_run_manifest},
+    {"topology", kern_run_topology},
+    {"load", kern_run_load},
+    {"share", kern_run_share},
+    {"peers", kern_run_peers},
+    {"communicators", kern_run_communicators},
+    {"plan", kern_run_plan},
+    {"inputs", kern_run_inputs},
+    {"once", kern_run_once},
+    {"capture", kern_run_capture},
+    {"drive", kern_run_drive},
+    {"check", kern_run_check},
+    {"report", kern_run_report},
 };
 
 // Help must come out once, also under a launcher that starts many of us.
@@ -33,6 +43,7 @@ static bool is_first_process(void)
 
 static void take_down(struct kern_run *run)
 {
+    kern_communicators_close(run->communicators, run->in_flight);
     // Kernels that wait for a peer that failed hold the device; the end of the process frees both.
     if (!run->in_flight) {
         kern_fabric_close(run->fabric);
@@ -73,6 +84,7 @@ int main(int argc, char **argv)
         return KERN_EXIT_OK;
     }
 
+    kern_watch_start();
     run.world.timeout = run.options.timeout;
     if (kern_world_open(&run.world, &run.diag))
         kern_world_same(&run.world, KERN_VERSION, sizeof KERN_VERSION, "the version of kern-rank",
@@ -80,16 +92,20 @@ int main(int argc, char **argv)
     enum kern_exit code = kern_world_agree(&run.world, "start", &run.diag);
     // A run whose outputs are wrong is reported like any other.
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        if (code != KERN_EXIT_OK && code != KERN_EXIT_CHECK)
+        if ((code != KERN_EXIT_OK && code != KERN_EXIT_CHECK) || (run.stopped && !run.first_step))
             break;
+        kern_board_phase(&run.world.board, phases[i].name);
         phases[i].run(&run);
         code = kern_exit_worse(code, kern_world_agree(&run.world, phases[i].name, &run.diag));
+        if (!run.stopped)
+            run.stopped = kern_watch_vote(&run.world);
     }
+    int status = run.stopped && code == KERN_EXIT_OK ? 128 + run.stopped : (int)code;
     bool in_flight = run.in_flight;
     take_down(&run);
     kern_world_close(&run.world);
     fflush(stdout);
     if (in_flight)
-        _exit((int)code);
-    return (int)code;
+        _exit(status);
+    return status;
 }

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "manifest/suggest.h"
 
-enum kind { FLAG, TEXT, LIST, COUNT, SECONDS, REAL, DEVICE, BIND };
+enum kind { FLAG, TEXT, LIST, COUNT, SECONDS, REAL, DEVICE, BIND, GRAPHS };
 
 struct option {
     const char *name;
@@ -40,6 +40,8 @@ static const struct option table[] = {
     {"seqs", 0, "N", COUNT, AT(seqs), "sequences that live at once (8)"},
     {"group", 0, "NAME=LAYOUT", LIST, AT(groups), "block: consecutive ranks (default); stride: apart"},
     {"groups", 0, "FILE", TEXT, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
+    {"graphs", 'G', "WHICH", GRAPHS, AT(graphs), "programs run as CUDA graphs: auto (as declared), on, off"},
+    {"eager", 0, NULL, FLAG, AT(eager), "launch by launch: the same as --graphs off"},
     {"device", 0, "KIND", DEVICE, AT(device), "auto (a GPU, else emu), cuda or emu"},
     {"share-devices", 0, NULL, FLAG, AT(share_devices), "several ranks may have one device"},
     {"bind", 0, "HOW", BIND, AT(bind), "auto (near the device) or none"},
@@ -102,6 +104,7 @@ static const char *store(const struct option *option, const char *text, struct k
 {
     static const char *const devices[] = {"auto", "cuda", "emu", NULL};
     static const char *const binds[] = {"auto", "none", NULL};
+    static const char *const graphs[] = {"auto", "off", "on", "0", "1", NULL}; // 0, 1: nccl-tests
     void *at = (char *)options + option->offset;
     int word;
     switch (option->kind) {
@@ -132,6 +135,11 @@ static const char *store(const struct option *option, const char *text, struct k
         if (!read_word(text, binds, &word))
             return "auto or none";
         *(enum kern_bind *)at = (enum kern_bind)word;
+        return NULL;
+    case GRAPHS:
+        if (!read_word(text, graphs, &word))
+            return "auto, on or 1, off or 0";
+        *(enum kern_graphs *)at = (enum kern_graphs)(word > KERN_GRAPHS_ON ? word - 2 : word);
         return NULL;
     }
     return "another option";
@@ -193,6 +201,10 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
             options->manifest = argv[i];
         }
     }
+    if (options->eager && options->graphs == KERN_GRAPHS_ON)
+        good = kern_fail(diag, KERN_EXIT_USAGE, "--eager", "is the contrary of --graphs on; take one");
+    if (options->eager)
+        options->graphs = KERN_GRAPHS_OFF;
     if (!options->manifest && good && !options->help && !options->version)
         good = kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "no manifest is named; for example: mpirun -np 8 kern-rank model.json");

@@ -11,6 +11,7 @@
 
 #include "base/diag.h"
 #include "device/device.h"
+#include "rank/rank.h"
 #include "topo/groups.h"
 #include "topo/place.h"
 
@@ -37,6 +38,8 @@ struct kern_options {
     double timeout; // seconds
     enum kern_device_choice device;
     enum kern_bind bind;
+    enum kern_graphs graphs;
+    bool eager; // graphs are off
     bool share_devices;
     bool help, version;
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "topo/watchdog.h"
 
 static void fill_groups(struct kern_report *report)
 {
@@ -21,7 +22,7 @@ static void fill_groups(struct kern_report *report)
 static void sum_up_program(const struct kern_run *run, const struct kern_driven *driven,
                            const uint64_t *all, struct kern_program_figures *figures)
 {
-    size_t steps = run->options.steps;
+    size_t steps = driven->measured;
     uint64_t *times = kern_calloc(steps, sizeof *times);
     for (int r = 0; r < run->world.size; r++) {
         memcpy(times, all + (size_t)r * steps, steps * sizeof *times);
@@ -46,17 +47,21 @@ static void sum_up_program(const struct kern_run *run, const struct kern_driven 
     figures->vars = driven->vars;
     figures->bytes = driven->facts.bytes;
     figures->launches = driven->facts.launches;
+    figures->steps = steps;
+    figures->graph = driven->facts.graph;
     free(times);
 }
 
 static void gather_programs(const struct kern_run *run, struct kern_report *report)
 {
-    size_t steps = run->options.steps;
     bool root = run->world.rank == 0;
-    uint64_t *all = root ? kern_calloc((size_t)run->world.size * steps, sizeof *all) : NULL;
+    uint64_t *all = root ? kern_calloc((size_t)run->world.size * run->options.steps, sizeof *all)
+                         : NULL;
     for (size_t i = 0; i < run->n_driven; i++) {
-        MPI_Gather(run->driven[i].times, (int)steps, MPI_UINT64_T, all, (int)steps, MPI_UINT64_T, 0,
-                   run->world.comm);
+        size_t steps = run->driven[i].measured;
+        KERN_WITH_OTHERS(&run->world, "gathering times",
+                         MPI_Gather(run->driven[i].times, (int)steps, MPI_UINT64_T, all, (int)steps,
+                                    MPI_UINT64_T, 0, run->world.comm));
         if (root)
             sum_up_program(run, &run->driven[i], all, &report->programs[i]);
     }
@@ -68,9 +73,10 @@ static void gather_ranks(const struct kern_run *run, struct kern_report *report)
     struct kern_rank_figures mine = {.check = run->check};
     kern_fabric_facts(run->fabric, &mine.fabric);
     kern_rank_memory(run->rank, &mine.memory);
-    mine.start_seconds = (double)(run->first_step - run->started) / 1e9;
-    MPI_Gather(&mine, sizeof mine, MPI_BYTE, report->ranks, sizeof mine, MPI_BYTE, 0,
-               run->world.comm);
+    mine.start_seconds = run->first_step ? (double)(run->first_step - run->started) / 1e9 : 0;
+    KERN_WITH_OTHERS(&run->world, "gathering figures",
+                     MPI_Gather(&mine, sizeof mine, MPI_BYTE, report->ranks, sizeof mine, MPI_BYTE,
+                                0, run->world.comm));
     for (int r = 0; run->world.rank == 0 && r < run->world.size; r++) {
         const struct kern_check *check = &report->ranks[r].check;
         if (check->verdict > report->check.verdict)

@@ -88,9 +88,10 @@ static struct json_object *make_program(const struct kern_report *report, size_t
         if (run->driven[i].facts.reads_var[v])
             add_count(vars, run->manifest->vars[v].name, figures->vars[v]);
     json_object_object_add(program, "vars", vars);
-    add_count(program, "steps", run->options.steps);
+    add_count(program, "steps", figures->steps);
     add_count(program, "warmup", run->options.warmup);
     add_count(program, "launches", figures->launches);
+    json_object_object_add(program, "graph", json_object_new_boolean(figures->graph));
     add_count(program, "bytes", figures->bytes);
     struct json_object *path = json_object_new_object();
     add_real(path, "min", figures->path.min);
@@ -134,6 +135,8 @@ static struct json_object *make_report(const struct kern_report *report)
     add_count(root, "driver_version", (uint64_t)run->device->driver_version);
     add_text(root, "handle_kind", kern_handle_kind_name(run->road.kind));
     add_text(root, "handle_kind_why", run->road.why);
+    json_object_object_add(root, "stopped_by_signal",
+                           run->stopped ? json_object_new_int(run->stopped) : NULL);
     add_count(root, "nodes", (uint64_t)run->world.n_nodes);
     struct json_object *environment = json_object_new_object();
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)

@@ -122,7 +122,7 @@ static void print_programs(const struct kern_report *report, FILE *file)
     const struct kern_run *run = report->run;
     struct kern_arena arena = {0};
     static const char *const heads[] = {"program", "vars", "steps", "launches", "bytes", "min", "median",
-                                        "p99", "max", "GB/s", "slowest rank", "fastest rank"};
+                                        "p99", "max", "GB/s", "slowest rank", "fastest rank", "graph"};
     struct table table = {.columns = sizeof heads / sizeof *heads};
     for (size_t i = 0; i < table.columns; i++)
         add_cell(&table, heads[i]);
@@ -132,7 +132,7 @@ static void print_programs(const struct kern_report *report, FILE *file)
                                 figures->path.max};
         add_cell(&table, figures->name);
         add_cell(&table, vars_text(report, i, &arena));
-        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)run->options.steps));
+        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)figures->steps));
         add_cell(&table, kern_arena_print(&arena, "%zu", figures->launches));
         add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)figures->bytes));
         for (size_t t = 0; t < sizeof times / sizeof *times; t++)
@@ -145,9 +145,10 @@ static void print_programs(const struct kern_report *report, FILE *file)
                                           figures->slowest_median / 1e3));
         add_cell(&table, kern_arena_print(&arena, "%d (%.1f)", figures->fastest,
                                           figures->fastest_median / 1e3));
+        add_cell(&table, figures->graph ? "yes" : "no");
     }
     fputs("#\n", file);
-    print_table(&table, "llrrrrrrrrrr", file);
+    print_table(&table, "llrrrrrrrrrrl", file);
     fprintf(file,
             "#  times in µs on the device, after %llu warm-up steps; a step is as slow as its slowest "
             "rank\n"
@@ -173,6 +174,9 @@ static void print_tail(const struct kern_report *report, FILE *file)
             (double)total / 1048576, (double)memory->exported / 1048576, fabric->mappings,
             fabric->collectives, fabric->collectives == 1 ? "" : "s");
     fprintf(file, "# start: %.3f s from main to the first step\n", start);
+    if (run->stopped)
+        fprintf(file, "# stopped by signal %d (%s) before all steps were done\n", run->stopped,
+                strsignal(run->stopped));
     static const char *const verdicts[] = {"check not asked for (-c FILE)", "check ok", "check WRONG"};
     fputs(verdicts[report->check.verdict], file);
     if (report->check.verdict != KERN_UNCHECKED)

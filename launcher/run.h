@@ -5,6 +5,7 @@
 #ifndef KERN_LAUNCHER_RUN_H
 #define KERN_LAUNCHER_RUN_H
 
+#include "fabric/communicators.h"
 #include "fabric/fabric.h"
 #include "launcher/options.h"
 #include "rank/rank.h"
@@ -21,6 +22,7 @@ struct kern_driven {
     uint32_t program;
     uint64_t *vars;  // dense, what it is run with
     uint64_t *times; // nanoseconds on the device, per measured step
+    uint64_t measured; // steps in times; fewer than asked for if the run was stopped
     struct kern_staged *inputs;
     size_t n_inputs;
     struct kern_program_facts facts;
@@ -53,12 +55,14 @@ struct kern_run {
     struct kern_road road;
     struct kern_rank *rank;
     struct kern_fabric *fabric;
+    struct kern_communicators *communicators;
 
     struct kern_driven *driven;
     size_t n_driven;
     struct kern_result *results; // per output that was written
     size_t n_results;
     struct kern_check check;
+    int stopped;    // the signal that ended the run early, the same on all ranks; 0: none
     bool in_flight; // kernels may still run when the run ends early
     uint64_t started; // base/clock.h, at the start of main
     uint64_t first_step;
@@ -71,6 +75,7 @@ void kern_run_topology(struct kern_run *run);
 void kern_run_load(struct kern_run *run);
 void kern_run_share(struct kern_run *run);
 void kern_run_peers(struct kern_run *run);
+void kern_run_communicators(struct kern_run *run);
 
 // launcher/plan.c: what to drive with which vars; all ranks agree on it.
 void kern_run_plan(struct kern_run *run);
@@ -78,8 +83,9 @@ void kern_run_plan(struct kern_run *run);
 // launcher/inputs.c: the bytes of every input that a driven program reads, from --input or made up.
 void kern_run_inputs(struct kern_run *run);
 
-// launcher/drive.c: phases 6 and 7.
+// launcher/drive.c: phases 6 and 7, and between them the capture of what runs as graphs.
 void kern_run_once(struct kern_run *run);
+void kern_run_capture(struct kern_run *run);
 void kern_run_drive(struct kern_run *run);
 
 // launcher/check.c: --output and --check.

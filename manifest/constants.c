@@ -3,79 +3,95 @@
 
 #include "manifest/read.h"
 
-static bool is_number(struct json_object *json)
+// The constant called as [name], or NULL.
+static struct kern_constant *find(const struct kern_reader *reader,
+                                  const struct kern_json_node *name)
 {
-    return json_object_is_type(json, json_type_int) || json_object_is_type(json, json_type_double);
+    const struct kern_constants *constants = &reader->constants;
+    uint32_t index = kern_names_find_span(
+        &constants->names, kern_json_chars(&reader->document, name), name->size);
+    return index == KERN_NONE ? NULL : &constants->constants[index];
 }
 
-void kern_constants_collect(struct kern_constants *constants, struct json_object *root,
-                            struct kern_arena *arena)
+const struct kern_json_node *kern_constants_find(const struct kern_reader *reader,
+                                                 const struct kern_json_node *name)
 {
-    struct json_object *map = json_object_object_get(root, "constants");
-    if (!json_object_is_type(map, json_type_object))
+    const struct kern_constant *constant = find(reader, name);
+    return constant ? constant->value : NULL;
+}
+
+// The root's member [key] if it is an object; else an object without members.
+static const struct kern_json_node *find_map(const struct kern_reader *reader, const char *key)
+{
+    static const struct kern_json_node empty = {.kind = KERN_JSON_OBJECT};
+    const struct kern_json_document *document = &reader->document;
+    const struct kern_json_node *map = kern_json_find(document, document->nodes, key);
+    return map && map->kind == KERN_JSON_OBJECT ? map : &empty;
+}
+
+void kern_constants_collect(struct kern_reader *reader)
+{
+    struct kern_constants *constants = &reader->constants;
+    const struct kern_json_node *map = find_map(reader, "constants"), *key = kern_json_first(map);
+    if (map->size == 0)
         return;
-    size_t count = (size_t)json_object_object_length(map);
-    constants->values = kern_arena_array(arena, count, sizeof *constants->values);
-    uint32_t index = 0;
-    struct json_object_iter member;
-    json_object_object_foreachC(map, member)
-    {
-        kern_names_add(&constants->names, member.key, index);
-        constants->values[index++] = member.val;
+    constants->constants =
+        kern_arena_array(&constants->arena, map->size, sizeof *constants->constants);
+    for (uint32_t i = 0; i < map->size; i++, key = kern_json_next(key + 1)) {
+        // Of a repeated key the first one counts.
+        const char *name = kern_json_copy(&reader->document, key, &constants->arena);
+        kern_names_add(&constants->names, name, i);
+        constants->constants[i].value = key + 1;
+    }
+    const struct kern_json_node *vars = find_map(reader, "vars");
+    key = kern_json_first(vars);
+    for (uint32_t i = 0; i < vars->size; i++, key = kern_json_next(key + 1)) {
+        struct kern_constant *constant = find(reader, key);
+        if (constant)
+            constant->is_var = true;
     }
 }
 
-bool kern_constants_find(const struct kern_constants *constants, const char *name,
-                         struct json_object **value)
-{
-    uint32_t index = kern_names_find(&constants->names, name);
-    if (index == KERN_NONE)
-        return false;
-    *value = constants->values[index];
-    return true;
-}
-
-static bool check(struct kern_reader *reader, const struct kern_node *node,
-                  struct json_object *vars)
+// Checks the constant [key] at [node].
+static bool check(struct kern_reader *reader, const struct kern_json_node *key,
+                  const struct kern_node *node)
 {
     char found[64];
     bool ok = true;
-    if (!*node->place.name)
+    if (key->size == 0)
         ok = kern_refuse(reader, "V-CONST", node, "the name of a constant is not empty");
-    if (json_object_is_type(vars, json_type_object) &&
-        json_object_object_get_ex(vars, node->place.name, NULL))
+    if (find(reader, key)->is_var)
         ok = kern_refuse(reader, "V-CONST", node,
                          "a var has this name too, so that a string in an extent or expression "
                          "could mean either: rename one");
-    if (is_number(node->json))
+    if (node->json->kind == KERN_JSON_NUMBER)
         return ok;
     kern_refuse(reader, "V-CONST", node, "a constant is a number, found %s",
-                kern_found(node->json, found));
-    kern_count_below(reader, node->json);
+                kern_found(reader, node->json, found));
+    kern_pass_over(reader, node);
     return false;
 }
 
 bool kern_read_constants(struct kern_reader *reader, const struct kern_node *node, void *unused)
 {
     (void)unused;
-    if (!json_object_is_type(node->json, json_type_object)) {
+    if (node->json->kind != KERN_JSON_OBJECT) {
         char found[64];
         kern_refuse(reader, "V-CONST", node, "expected an object of named numbers, found %s",
-                    kern_found(node->json, found));
-        kern_count_below(reader, node->json);
+                    kern_found(reader, node->json, found));
+        kern_pass_over(reader, node);
         return false;
     }
-    struct json_object *vars = json_object_object_get(reader->root, "vars");
     bool ok = true;
-    struct json_object_iter member;
-    json_object_object_foreachC(node->json, member)
-    {
+    const struct kern_json_node *key = kern_json_first(node->json);
+    for (uint32_t i = 0; i < node->json->size && !kern_reader_is_full(reader); i++) {
         struct kern_node constant = {
-            .json = member.val,
-            .place = kern_place_member(&node->place, member.key),
-            .order = ++reader->order,
-        };
-        ok = check(reader, &constant, vars) && ok;
+            key + 1, kern_place_member(&node->place, kern_copy_string(reader, key))};
+        if (key->repeated)
+            kern_refuse_repeated(reader, key, &constant.place);
+        else
+            ok = check(reader, key, &constant) && ok;
+        key = kern_json_next(key + 1);
     }
     return ok;
 }
@@ -83,5 +99,6 @@ bool kern_read_constants(struct kern_reader *reader, const struct kern_node *nod
 void kern_constants_free(struct kern_constants *constants)
 {
     kern_names_free(&constants->names);
+    kern_arena_free(&constants->arena);
     *constants = (struct kern_constants){0};
 }

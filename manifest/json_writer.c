@@ -109,11 +109,18 @@ void kern_json_null(struct kern_json *json)
     fputs("null", json->file);
 }
 
-// A reader of integers would lose the sign of "-0".
+// Writes what printf's %g made of a number, "1e-05", as short as it can be said, "1e-5". Zero keeps
+// its sign, which a reader of integers would lose.
 static void put_real(struct kern_json *json, const char *text)
 {
+    const char *exponent = strchr(text, 'e');
     begin(json);
-    fputs(strcmp(text, "-0") == 0 ? "-0.0" : text, json->file);
+    if (strcmp(text, "-0") == 0)
+        fputs("-0.0", json->file);
+    else if (exponent)
+        fprintf(json->file, "%.*se%d", (int)(exponent - text), text, atoi(exponent + 1));
+    else
+        fputs(text, json->file);
 }
 
 void kern_json_f32(struct kern_json *json, float number)

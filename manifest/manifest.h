@@ -6,7 +6,7 @@
 // Maps are arrays in byte-wise order of their names; that order is the same on every rank and is the
 // index space of everything below: vars[i] is var i wherever a dense array of var values is used.
 // A reference keeps the name it was written with and, after verification, the index it stands for.
-// `order` is the place of a thing in the document (the n-th value of a walk in document order).
+// `order` is the place of a thing in the document: the byte that it begins at.
 #ifndef KERN_MANIFEST_MANIFEST_H
 #define KERN_MANIFEST_MANIFEST_H
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the bytes to the typed manifest: the strict scan, json-c, and one walk in document order.
-#include <locale.h>
-#include <stdlib.h>
+// From the bytes to the typed manifest: a JSON document and one walk in its order.
+#include <inttypes.h>
 
 #include "base/memory.h"
 #include "manifest/parse.h"
-#include "manifest/scan.h"
 
 static bool read_version(struct kern_reader *reader, const struct kern_node *node, void *unused)
 {
     (void)unused;
     uint32_t version = 0;
     // No constant may stand here, so that a reader of the file always knows what it reads.
-    if (json_object_is_type(node->json, json_type_string))
+    if (node->json->kind == KERN_JSON_STRING)
         return kern_refuse_type(reader, node, "the number 7");
     if (!kern_read_u32(reader, node, &version))
         return false;
@@ -35,7 +33,7 @@ bool kern_read_var(struct kern_reader *reader, const struct kern_node *node, voi
     static const struct kern_keys keys = KERN_KEYS("a var", table);
     struct kern_var *var = into;
     uint32_t present;
-    var->order = node->order;
+    var->order = node->json->at;
     return kern_read_object(reader, node, &keys, var, &present);
 }
 
@@ -48,7 +46,7 @@ bool kern_read_module(struct kern_reader *reader, const struct kern_node *node, 
     static const struct kern_keys keys = KERN_KEYS("a module", table);
     struct kern_module *module = into;
     uint32_t present;
-    module->order = node->order;
+    module->order = node->json->at;
     bool ok = kern_read_object(reader, node, &keys, module, &present);
     // Whether these are 64 hex digits is for the verification to say.
     if (module->sha256)
@@ -59,7 +57,7 @@ bool kern_read_module(struct kern_reader *reader, const struct kern_node *node, 
 static bool read_group(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
     struct kern_group *group = into;
-    group->order = node->order;
+    group->order = node->json->at;
     return kern_read_u64(reader, node, &group->size);
 }
 
@@ -104,7 +102,7 @@ static bool read_cut(struct kern_reader *reader, const struct kern_node *node, v
     struct kern_manifest *manifest = into;
     struct kern_cut *cut = kern_arena_alloc(reader->arena, sizeof *cut);
     uint32_t present;
-    cut->order = node->order;
+    cut->order = node->json->at;
     manifest->cut = cut;
     return kern_read_object(reader, node, &keys, cut, &present);
 }
@@ -122,7 +120,7 @@ static bool read_chat(struct kern_reader *reader, const struct kern_node *node, 
     return kern_read_object(reader, node, &keys, manifest, &present);
 }
 
-static bool read_root(struct kern_reader *reader, struct json_object *root)
+static bool read_root(struct kern_reader *reader)
 {
     static const struct kern_key table[] = {
         KERN_KEY("schema_version", KERN_REQUIRED, 0, read_version),
@@ -140,64 +138,31 @@ static bool read_root(struct kern_reader *reader, struct json_object *root)
     };
     static const struct kern_keys keys = KERN_KEYS("a manifest", table);
     uint32_t present;
-    struct kern_node node = {.json = root, .order = ++reader->order};
+    struct kern_node node = {.json = reader->document.nodes};
     return kern_read_object(reader, &node, &keys, reader->manifest, &present);
 }
 
-// Gives json-c the scanned text piece by piece, so that nothing needs to be copied where the scan
-// asks for an edit. NULL if json-c refuses it.
-static struct json_object *parse_edited(struct json_tokener *tokener, const char *text,
-                                        size_t length, const struct kern_scan *scan)
+// Refuses the text as such at its byte [at].
+static bool refuse_text(const char *text, size_t at, const char *name, const char *what,
+                        struct kern_diag *diag)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < scan->count; i++) {
-        const struct kern_scan_edit *edit = &scan->edits[i];
-        json_tokener_parse_ex(tokener, text + at, (int)(edit->from - at));
-        if (edit->from == edit->to)
-            json_tokener_parse_ex(tokener, "e0", 2);
-        at = edit->to;
-    }
-    return json_tokener_parse_ex(tokener, text + at, (int)(length - at));
+    struct kern_json_position position = {0};
+    kern_json_locate(text, at, &position);
+    const char *place = kern_arena_print(&diag->arena, "%s:%" PRIu64 ":%" PRIu64, name,
+                                         position.line, position.column);
+    return kern_fail_rule(diag, "V-JSON", 0, place, "%s", what);
 }
 
-static struct json_object *parse_tree(const char *text, size_t length, const char *name,
-                                      const struct kern_scan *scan, struct kern_diag *diag)
+static bool read_text(struct kern_reader *reader, const char *text, size_t length, const char *name)
 {
-    struct json_tokener *tokener = json_tokener_new_ex(KERN_MANIFEST_DEPTH_MAX + 1);
-    if (!tokener)
-        kern_out_of_memory(sizeof(void *));
-    // The scan was stricter than any of json-c's flags, and they differ between its versions.
-    struct json_object *root = parse_edited(tokener, text, length, scan);
-    if (!root)
-        kern_fail_rule(diag, "V-JSON", 0, name, "json-c refuses this text: %s",
-                       json_tokener_error_desc(json_tokener_get_error(tokener)));
-    json_tokener_free(tokener);
-    return root;
-}
-
-static void read_tree(struct kern_manifest *manifest, struct json_object *root,
-                      struct kern_diag *diag)
-{
-    struct kern_reader reader = {
-        .manifest = manifest, .arena = &manifest->arena, .diag = diag, .root = root};
-    kern_constants_collect(&reader.constants, root, reader.arena);
-    read_root(&reader, root);
-    kern_constants_free(&reader.constants);
-}
-
-static bool parse_text(struct kern_manifest *manifest, const char *text, size_t length,
-                       const char *name, struct kern_diag *diag)
-{
-    size_t errors_before = diag->errors;
-    struct kern_scan scan = {0};
-    struct json_object *root = NULL;
-    if (kern_scan_text(text, length, name, &scan, diag))
-        root = parse_tree(text, length, name, &scan, diag);
-    kern_scan_free(&scan);
-    if (root)
-        read_tree(manifest, root, diag);
-    json_object_put(root);
-    return diag->errors == errors_before;
+    struct kern_json_error error;
+    if (!kern_json_parse(&reader->document, text, length, KERN_MANIFEST_DEPTH_MAX, &error))
+        return refuse_text(text, error.at, name, error.text, reader->diag);
+    const struct kern_json_node *root = reader->document.nodes;
+    if (root->kind != KERN_JSON_OBJECT)
+        return refuse_text(text, root->at, name, "a manifest is one JSON object", reader->diag);
+    kern_constants_collect(reader);
+    return read_root(reader);
 }
 
 struct kern_manifest *kern_manifest_parse(const char *text, size_t length, const char *name,
@@ -209,13 +174,12 @@ struct kern_manifest *kern_manifest_parse(const char *text, size_t length, const
     }
     struct kern_manifest *manifest = kern_calloc(1, sizeof *manifest);
     kern_sha256(text, length, manifest->digest);
-    // Numbers are read with a point, whatever the locale of the process says.
-    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    locale_t before = uselocale(plain);
-    bool ok = parse_text(manifest, text, length, name, diag);
-    uselocale(before);
-    freelocale(plain);
-    if (ok)
+    struct kern_reader reader = {.manifest = manifest, .arena = &manifest->arena, .diag = diag};
+    size_t errors_before = diag->errors;
+    read_text(&reader, text, length, name);
+    kern_constants_free(&reader.constants);
+    kern_json_free(&reader.document);
+    if (diag->errors == errors_before)
         return manifest;
     kern_diag_sort(diag);
     kern_manifest_destroy(manifest);

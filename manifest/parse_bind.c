@@ -22,9 +22,9 @@ static bool read_source(struct kern_reader *reader, const struct kern_node *node
     struct kern_tensor_source *source = into;
     uint32_t present;
     source->group.index = KERN_NONE;
-    if (json_object_is_type(node->json, json_type_string))
+    if (node->json->kind == KERN_JSON_STRING)
         return kern_read_string(reader, node, &source->name);
-    if (json_object_is_type(node->json, json_type_object))
+    if (node->json->kind == KERN_JSON_OBJECT)
         return kern_read_object(reader, node, &keys, source, &present);
     return kern_refuse_type(reader, node,
                             "a tensor: its name, or an object with \"group\" and \"tensors\"");
@@ -54,9 +54,9 @@ static bool read_ranges(struct kern_reader *reader, const struct kern_node *node
     uint32_t present;
     *(const struct kern_ranges **)into = ranges;
     ranges->group.index = KERN_NONE;
-    if (json_object_is_type(node->json, json_type_object))
+    if (node->json->kind == KERN_JSON_OBJECT)
         return kern_read_object(reader, node, &keys, ranges, &present);
-    if (!json_object_is_type(node->json, json_type_array))
+    if (node->json->kind != KERN_JSON_ARRAY)
         return kern_refuse_type(
             reader, node,
             "a range: two numbers in an array, or an object with \"group\" and \"ranges\"");
@@ -97,6 +97,6 @@ bool kern_read_segment(struct kern_reader *reader, const struct kern_node *node,
     static const struct kern_keys keys = KERN_KEYS("a segment", table);
     struct kern_segment *segment = into;
     uint32_t present;
-    segment->order = node->order;
+    segment->order = node->json->at;
     return kern_read_object(reader, node, &keys, segment, &present);
 }

@@ -35,7 +35,7 @@ static bool read_domain(struct kern_reader *reader, const struct kern_node *node
     static const struct kern_keys keys = KERN_KEYS("a domain", table);
     struct kern_domain *domain = kern_arena_alloc(reader->arena, sizeof *domain);
     uint32_t present;
-    domain->order = node->order;
+    domain->order = node->json->at;
     domain->index_into.index = KERN_NONE;
     domain->stride = 1;
     *(const struct kern_domain **)into = domain;
@@ -70,7 +70,7 @@ bool kern_read_buffer(struct kern_reader *reader, const struct kern_node *node, 
     static const struct kern_keys keys = KERN_KEYS("a buffer", table);
     struct kern_buffer *buffer = into;
     uint32_t present;
-    buffer->order = node->order;
+    buffer->order = node->json->at;
     buffer->of.index = KERN_NONE;
     buffer->group.index = KERN_NONE;
     return kern_read_object(reader, node, &keys, buffer, &present);

@@ -8,9 +8,7 @@
 // Whether [node] is a string that names no constant, and so a var.
 static bool is_var(const struct kern_reader *reader, const struct kern_node *node)
 {
-    struct json_object *value;
-    return json_object_is_type(node->json, json_type_string) &&
-           !kern_constants_find(&reader->constants, json_object_get_string(node->json), &value);
+    return node->json->kind == KERN_JSON_STRING && !kern_constants_find(reader, node->json);
 }
 
 bool kern_read_dim(struct kern_reader *reader, const struct kern_node *node, void *into)
@@ -92,12 +90,11 @@ bool kern_read_expr(struct kern_reader *reader, const struct kern_node *node, vo
         return kern_read_ref(reader, node, &expr->var);
     }
     uint32_t present;
-    switch (json_object_get_type(node->json)) {
-    case json_type_object:
+    switch (node->json->kind) {
+    case KERN_JSON_OBJECT:
         return kern_read_object(reader, node, &keys, expr, &present);
-    case json_type_string:
-    case json_type_int:
-    case json_type_double:
+    case KERN_JSON_STRING:
+    case KERN_JSON_NUMBER:
         return kern_read_u64(reader, node, &expr->value);
     default:
         return kern_refuse_type(reader, node,
@@ -109,11 +106,11 @@ bool kern_read_expr(struct kern_reader *reader, const struct kern_node *node, vo
 bool kern_read_bound(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
     struct kern_bound *bound = into;
-    if (json_object_is_type(node->json, json_type_object) || is_var(reader, node)) {
+    if (node->json->kind == KERN_JSON_OBJECT || is_var(reader, node)) {
         bound->kind = KERN_BOUND_EXPR;
         return kern_read_expr(reader, node, &bound->expr);
     }
-    struct kern_number number;
+    struct kern_json_number number;
     if (!kern_read_number(reader, node, &number))
         return false;
     uint64_t most = number.negative ? 1ull << 63 : INT64_MAX;
@@ -124,8 +121,8 @@ bool kern_read_bound(struct kern_reader *reader, const struct kern_node *node, v
     }
     char text[48];
     bound->kind = KERN_BOUND_FLOAT;
-    bound->real = number.real;
-    if (isfinite(number.real))
+    bound->real = kern_json_double(&number);
+    if (isfinite(bound->real))
         return true;
     return kern_refuse(reader, "V-NUM", node,
                        "%s is beyond the range of a double, which ends at 1.8e308",

@@ -168,10 +168,10 @@ bool kern_read_launch(struct kern_reader *reader, const struct kern_node *node, 
 {
     struct kern_launch *launch = into;
     uint32_t present;
-    launch->order = node->order;
+    launch->order = node->json->at;
     launch->module.index = KERN_NONE;
     bool ok = kern_read_object(reader, node, &launch_keys, launch, &present);
-    if (!json_object_is_type(node->json, json_type_object))
+    if (node->json->kind != KERN_JSON_OBJECT)
         return false;
     return choose_form(reader, node, present, launch) && ok;
 }

@@ -24,7 +24,7 @@ static bool read_scratch(struct kern_reader *reader, const struct kern_node *nod
     static const struct kern_keys keys = KERN_KEYS("a scratch", table);
     struct kern_scratch *scratch = into;
     uint32_t present;
-    scratch->order = node->order;
+    scratch->order = node->json->at;
     return kern_read_object(reader, node, &keys, scratch, &present);
 }
 
@@ -100,7 +100,7 @@ bool kern_read_op(struct kern_reader *reader, const struct kern_node *node, void
     static const struct kern_keys keys = KERN_KEYS("an op", table);
     struct kern_op *op = into;
     uint32_t present;
-    op->order = node->order;
+    op->order = node->json->at;
     bool ok = kern_read_object(reader, node, &keys, op, &present);
     complete_launches(reader, op);
     return ok;

@@ -79,13 +79,17 @@ static bool parse_param(const char *text, struct kern_param *param)
 
 bool kern_read_param(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
-    char found[64];
-    if (!json_object_is_type(node->json, json_type_string))
+    char text[48], found[64];
+    if (node->json->kind != KERN_JSON_STRING)
         return kern_refuse_type(reader, node, "a parameter such as \"in buffer<bf16>\"");
-    if (parse_param(json_object_get_string(node->json), into))
+    // No parameter is longer; a longer text is none with its end cut off, either.
+    size_t size = node->json->size < sizeof text ? node->json->size : sizeof text - 1;
+    memcpy(text, kern_json_chars(&reader->document, node->json), size);
+    text[size] = '\0';
+    if (size == node->json->size && parse_param(text, into))
         return true;
     return kern_refuse(reader, "V-TYPE", node,
                        "%s is no parameter: there are i32, i64, f32, u8, bytes<N> with N from 1 to "
                        "4294967295, and in, out or inout, one space, and state or buffer<DTYPE>",
-                       kern_found(node->json, found));
+                       kern_found(reader, node->json, found));
 }

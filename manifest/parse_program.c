@@ -11,25 +11,32 @@ static bool read_args(struct kern_reader *reader, const struct kern_node *node, 
     return kern_read_list(reader, node, &list, &call->args, &call->n_args);
 }
 
+// The label has been read already, see read_call.
+static bool check_label(struct kern_reader *reader, const struct kern_node *node, void *into)
+{
+    const struct kern_call *call = into;
+    return call->label || kern_refuse_type(reader, node, "a string");
+}
+
 static bool read_call(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
     static const struct kern_key table[] = {
         KERN_KEY("op", KERN_REQUIRED, offsetof(struct kern_call, op), kern_read_ref),
         KERN_KEY("args", KERN_REQUIRED, 0, read_args),
-        KERN_KEY("label", KERN_NULLABLE, offsetof(struct kern_call, label), kern_read_string),
+        KERN_KEY("label", KERN_NULLABLE, 0, check_label),
     };
     static const struct kern_keys keys = KERN_KEYS("a call", table);
     struct kern_call *call = into;
     uint32_t present;
-    call->order = node->order;
+    call->order = node->json->at;
     call->op.index = KERN_NONE;
     // The label belongs to the place of everything in the call, wherever it stands in it.
     struct kern_node labelled = *node;
-    struct json_object *label = NULL;
-    if (json_object_is_type(node->json, json_type_object))
-        json_object_object_get_ex(node->json, "label", &label);
-    if (json_object_is_type(label, json_type_string))
-        labelled.place.label = json_object_get_string(label);
+    if (node->json->kind == KERN_JSON_OBJECT) {
+        const struct kern_json_node *label = kern_json_find(&reader->document, node->json, "label");
+        if (label && label->kind == KERN_JSON_STRING)
+            labelled.place.label = call->label = kern_copy_string(reader, label);
+    }
     return kern_read_object(reader, &labelled, &keys, call, &present);
 }
 
@@ -69,6 +76,6 @@ bool kern_read_program(struct kern_reader *reader, const struct kern_node *node,
     static const struct kern_keys keys = KERN_KEYS("a program", table);
     struct kern_program *program = into;
     uint32_t present;
-    program->order = node->order;
+    program->order = node->json->at;
     return kern_read_object(reader, node, &keys, program, &present);
 }

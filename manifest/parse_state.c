@@ -81,6 +81,6 @@ bool kern_read_state(struct kern_reader *reader, const struct kern_node *node, v
     static const struct kern_keys keys = KERN_KEYS("a state", table);
     struct kern_state *state = into;
     uint32_t present;
-    state->order = node->order;
+    state->order = node->json->at;
     return kern_read_object(reader, node, &keys, state, &present);
 }

@@ -53,7 +53,7 @@ bool kern_read_call_arg(struct kern_reader *reader, const struct kern_node *node
     static const struct kern_keys keys = KERN_KEYS("an argument of a call", table);
     struct kern_value *value = into;
     uint32_t present;
-    value->order = node->order;
+    value->order = node->json->at;
     value->ref.index = KERN_NONE;
     bool ok = kern_read_object(reader, node, &keys, value, &present);
     value->kind = kind_of(present, kinds, FORMS);
@@ -97,7 +97,7 @@ static bool read_field(struct kern_reader *reader, const struct kern_node *node,
     static const struct kern_keys keys = KERN_KEYS("a field", table);
     struct kern_field *field = into;
     uint32_t present;
-    field->value.order = node->order;
+    field->value.order = node->json->at;
     field->value.ref.index = KERN_NONE;
     bool ok = kern_read_object(reader, node, &keys, field, &present);
     field->value.kind = kind_of(present, kinds, FORMS);
@@ -150,7 +150,7 @@ bool kern_read_launch_arg(struct kern_reader *reader, const struct kern_node *no
     static const struct kern_keys keys = KERN_KEYS("an argument of a launch", table);
     struct kern_value *value = into;
     uint32_t present;
-    value->order = node->order;
+    value->order = node->json->at;
     value->ref.index = KERN_NONE;
     bool ok = kern_read_object(reader, node, &keys, value, &present);
     value->kind = kind_of(present, kinds, FORMS);

@@ -10,45 +10,50 @@
 
 enum { LIST_MAX = 400 };
 
-void kern_count_below(struct kern_reader *reader, struct json_object *json)
+const char *kern_number_text(const struct kern_json_number *number, char text[48])
 {
-    if (json_object_is_type(json, json_type_array)) {
-        size_t count = json_object_array_length(json);
-        reader->order += count;
-        for (size_t i = 0; i < count; i++)
-            kern_count_below(reader, json_object_array_get_idx(json, i));
-    } else if (json_object_is_type(json, json_type_object)) {
-        struct json_object_iter member;
-        json_object_object_foreachC(json, member)
-        {
-            reader->order++;
-            kern_count_below(reader, member.val);
-        }
-    }
+    int length = number->length < 44 ? (int)number->length : 40;
+    snprintf(text, 48, "%.*s%s", length, number->text, number->length < 44 ? "" : "...");
+    return text;
 }
 
-const char *kern_found(struct json_object *json, char text[64])
+// The first characters of a string, as kern_place_shorten has them.
+static const char *shorten_string(const struct kern_reader *reader,
+                                  const struct kern_json_node *json, char shown[48])
 {
-    struct kern_number number;
-    char digits[48], shown[48];
-    switch (json_object_get_type(json)) {
-    case json_type_null:
+    char start[48];
+    size_t size = json->size < sizeof start ? json->size : sizeof start - 1;
+    memcpy(start, kern_json_chars(&reader->document, json), size);
+    start[size] = '\0';
+    // A full [start] is shortened only if there is more of the string.
+    return kern_place_shorten(start, shown, json->size < sizeof start ? 48 : 47);
+}
+
+const char *kern_found(const struct kern_reader *reader, const struct kern_json_node *json,
+                       char text[64])
+{
+    struct kern_json_number number;
+    char shown[48];
+    switch (json->kind) {
+    case KERN_JSON_NULL:
         return "null";
-    case json_type_boolean:
-        return json_object_get_boolean(json) ? "true" : "false";
-    case json_type_array:
-        snprintf(text, 64, "an array of %zu", json_object_array_length(json));
+    case KERN_JSON_FALSE:
+        return "false";
+    case KERN_JSON_TRUE:
+        return "true";
+    case KERN_JSON_ARRAY:
+        snprintf(text, 64, "an array of %" PRIu32, json->size);
         return text;
-    case json_type_object:
+    case KERN_JSON_OBJECT:
         return "an object";
-    case json_type_string:
-        snprintf(text, 64, "\"%s\"", kern_place_shorten(json_object_get_string(json), shown, 48));
+    case KERN_JSON_STRING:
+        snprintf(text, 64, "\"%s\"", shorten_string(reader, json, shown));
         return text;
-    default:
-        number = kern_number_of(json);
-        snprintf(text, 64, "%s", kern_number_text(&number, digits));
-        return text;
+    case KERN_JSON_NUMBER:
+        break;
     }
+    number = kern_json_number(&reader->document, json);
+    return kern_number_text(&number, text);
 }
 
 bool kern_refuse_type(struct kern_reader *reader, const struct kern_node *node,
@@ -56,21 +61,14 @@ bool kern_refuse_type(struct kern_reader *reader, const struct kern_node *node,
 {
     char found[64];
     kern_refuse(reader, "V-TYPE", node, "expected %s, found %s", expected,
-                kern_found(node->json, found));
-    kern_count_below(reader, node->json);
+                kern_found(reader, node->json, found));
+    kern_pass_over(reader, node);
     return false;
 }
 
-static struct kern_node node_at(struct kern_reader *reader, struct json_object *json,
-                                struct kern_place place)
+// The index of the key that is the [length] bytes at [name], or keys->count.
+static uint32_t find_key(const struct kern_keys *keys, const char *name, size_t length)
 {
-    return (struct kern_node){.json = json, .place = place, .order = ++reader->order};
-}
-
-// The index of the key [name], or keys->count.
-static uint32_t find_key(const struct kern_keys *keys, const char *name)
-{
-    size_t length = strlen(name);
     uint32_t i = 0;
     while (i < keys->count &&
            (keys->keys[i].length != length || memcmp(keys->keys[i].name, name, length) != 0))
@@ -96,20 +94,23 @@ static const char *list_keys(const struct kern_keys *keys, bool only_forms, char
     return text;
 }
 
-// Refuses the key of [node] and returns the mask of the key that was probably meant, or 0.
+// Refuses the unknown [key] of the object [node] and returns the mask of the key that was probably
+// meant, or 0.
 static uint32_t refuse_unknown_key(struct kern_reader *reader, const struct kern_node *node,
-                                   const struct kern_keys *keys)
+                                   const struct kern_json_node *key, const struct kern_keys *keys)
 {
     char list[LIST_MAX];
-    const char *meant = kern_suggest(node->place.name, keys->keys, keys->count, sizeof *keys->keys);
+    const char *name = kern_copy_string(reader, key);
+    struct kern_node member = {key + 1, kern_place_member(&node->place, name)};
+    const char *meant = kern_suggest(name, keys->keys, keys->count, sizeof *keys->keys);
     if (meant)
-        kern_refuse(reader, "V-KEY", node, "%s has no such key; did you mean \"%s\"?", keys->what,
-                    meant);
+        kern_refuse(reader, "V-KEY", &member, "%s has no such key; did you mean \"%s\"?",
+                    keys->what, meant);
     else
-        kern_refuse(reader, "V-KEY", node, "%s has no such key; its keys are %s", keys->what,
+        kern_refuse(reader, "V-KEY", &member, "%s has no such key; its keys are %s", keys->what,
                     list_keys(keys, false, list));
-    kern_count_below(reader, node->json);
-    return meant ? 1u << find_key(keys, meant) : 0;
+    kern_pass_over(reader, &member);
+    return meant ? 1u << find_key(keys, meant, strlen(meant)) : 0;
 }
 
 static bool refuse_null(struct kern_reader *reader, const struct kern_node *node,
@@ -152,42 +153,62 @@ static bool require_form(struct kern_reader *reader, const struct kern_node *nod
                        keys->what, list_keys(keys, true, list), beside);
 }
 
+// What is known of an object while its members are read.
+struct object_state {
+    const struct kern_keys *keys;
+    void *into;
+    uint32_t present;
+    uint32_t misspelt;
+    bool unknown; // it has an unknown key
+    bool ok;
+};
+
+static void read_member(struct kern_reader *reader, const struct kern_node *node,
+                        const struct kern_json_node *key, struct object_state *object)
+{
+    uint32_t i = find_key(object->keys, kern_json_chars(&reader->document, key), key->size);
+    if (key->repeated) {
+        struct kern_place place = kern_place_member(&node->place, kern_copy_string(reader, key));
+        kern_refuse_repeated(reader, key, &place);
+        object->ok = false;
+        return;
+    }
+    if (i == object->keys->count) {
+        object->unknown = true;
+        object->misspelt |= refuse_unknown_key(reader, node, key, object->keys);
+        object->ok = false;
+        return;
+    }
+    const struct kern_key *known = &object->keys->keys[i];
+    struct kern_node member = {key + 1, kern_place_member(&node->place, known->name)};
+    object->present |= 1u << i;
+    if (member.json->kind != KERN_JSON_NULL)
+        object->ok &= known->read(reader, &member, (char *)object->into + known->offset);
+    else if (!(known->flags & KERN_NULLABLE))
+        object->ok = refuse_null(reader, &member, known);
+}
+
 bool kern_read_object(struct kern_reader *reader, const struct kern_node *node,
                       const struct kern_keys *keys, void *into, uint32_t *present)
 {
     *present = 0;
-    if (!json_object_is_type(node->json, json_type_object))
+    if (node->json->kind != KERN_JSON_OBJECT)
         return kern_refuse_type(reader, node, "an object");
-    bool ok = true, unknown = false;
-    uint32_t misspelt = 0;
-    struct json_object_iter iter;
-    json_object_object_foreachC(node->json, iter)
-    {
-        struct kern_node member =
-            node_at(reader, iter.val, kern_place_member(&node->place, iter.key));
-        uint32_t i = find_key(keys, iter.key);
-        if (i == keys->count) {
-            unknown = true;
-            misspelt |= refuse_unknown_key(reader, &member, keys);
-            ok = false;
-            continue;
-        }
-        const struct kern_key *key = &keys->keys[i];
-        *present |= 1u << i;
-        if (iter.val)
-            ok = key->read(reader, &member, (char *)into + key->offset) && ok;
-        else if (!(key->flags & KERN_NULLABLE))
-            ok = refuse_null(reader, &member, key);
+    struct object_state object = {.keys = keys, .into = into, .ok = true};
+    const struct kern_json_node *key = kern_json_first(node->json);
+    for (uint32_t i = 0; i < node->json->size && !kern_reader_is_full(reader); i++) {
+        read_member(reader, node, key, &object);
+        key = kern_json_next(key + 1);
     }
     uint32_t required = 0, forms = 0;
     for (uint32_t i = 0; i < keys->count; i++) {
         required |= keys->keys[i].flags & KERN_REQUIRED ? 1u << i : 0;
         forms |= keys->keys[i].flags & KERN_FORM ? 1u << i : 0;
     }
-    ok = require_form(reader, node, keys, forms, *present, unknown) && ok;
+    object.ok &= require_form(reader, node, keys, forms, object.present, object.unknown);
     // A key that was said to be misspelt is not said to be missing as well.
-    *present |= misspelt;
-    return kern_require(reader, node, keys, required, *present) && ok;
+    *present = object.present | object.misspelt;
+    return kern_require(reader, node, keys, required, *present) && object.ok;
 }
 
 // Stores the pointer [array] in the pointer, of whatever type, at [items].
@@ -196,25 +217,40 @@ static void store_pointer(void *items, const void *array)
     memcpy(items, &array, sizeof array);
 }
 
+// Whether elements of [size] bytes take so much more memory than the text of their array that not
+// all of them can be what they must be: the shortest right one for its size is a launch, with 23
+// times the bytes of [{"entry":""}].
+static bool is_dense(const struct kern_json_node *array, size_t size)
+{
+    const struct kern_json_node *last = array + array->span - 1;
+    size_t text = last->at + last->size - array->at;
+    return array->size * size / 32 > text;
+}
+
 bool kern_read_list(struct kern_reader *reader, const struct kern_node *node,
                     const struct kern_items *list, void *items, size_t *count)
 {
-    if (!json_object_is_type(node->json, json_type_array)) {
+    if (node->json->kind != KERN_JSON_ARRAY) {
         char expected[64];
         snprintf(expected, sizeof expected, "%s, an array", list->what);
         return kern_refuse_type(reader, node, expected);
     }
     bool ok = true;
-    size_t length = json_object_array_length(node->json);
-    char *array = kern_arena_array(reader->arena, length, list->size);
+    uint32_t length = node->json->size;
+    // The elements of a dense list are read, for what is wrong with them, but not kept.
+    bool kept = !is_dense(node->json, list->size);
+    char *array = kern_arena_array(reader->arena, kept ? length : 1, list->size);
     store_pointer(items, array);
-    *count = length;
-    for (size_t i = 0; i < length; i++) {
-        struct kern_place place = list->word
-                                      ? kern_place_numbered(node->place.parent, list->word, i)
-                                      : kern_place_element(&node->place, i);
-        struct kern_node element = node_at(reader, json_object_array_get_idx(node->json, i), place);
-        ok = list->read(reader, &element, array + i * list->size) && ok;
+    *count = kept ? length : 0;
+    const struct kern_json_node *json = kern_json_first(node->json);
+    for (uint32_t i = 0; i < length && !kern_reader_is_full(reader); i++) {
+        struct kern_node element = {
+            json, list->word ? kern_place_numbered(node->place.parent, list->word, i)
+                             : kern_place_element(&node->place, i)};
+        ok = list->read(reader, &element, array + (kept ? i * list->size : 0)) && ok;
+        json = kern_json_next(json);
+        if (!kept)
+            memset(array, 0, list->size);
     }
     return ok;
 }
@@ -222,17 +258,16 @@ bool kern_read_list(struct kern_reader *reader, const struct kern_node *node,
 bool kern_read_tuple(struct kern_reader *reader, const struct kern_node *node,
                      const struct kern_keys *parts, void *into)
 {
-    if (!json_object_is_type(node->json, json_type_array) ||
-        json_object_array_length(node->json) != parts->count) {
+    if (node->json->kind != KERN_JSON_ARRAY || node->json->size != parts->count) {
         char expected[64];
         snprintf(expected, sizeof expected, "an array of %" PRIu32 ", %s", parts->count,
                  parts->what);
         return kern_refuse_type(reader, node, expected);
     }
     bool ok = true;
-    for (uint32_t i = 0; i < parts->count; i++) {
-        struct kern_node part = node_at(reader, json_object_array_get_idx(node->json, i),
-                                        kern_place_element(&node->place, i));
+    const struct kern_json_node *json = kern_json_first(node->json);
+    for (uint32_t i = 0; i < parts->count; i++, json = kern_json_next(json)) {
+        struct kern_node part = {json, kern_place_element(&node->place, i)};
         ok = parts->keys[i].read(reader, &part, (char *)into + parts->keys[i].offset) && ok;
     }
     return ok;
@@ -267,26 +302,31 @@ bool kern_read_map(struct kern_reader *reader, const struct kern_node *node,
                    const struct kern_items *map, void *items, uint32_t *count,
                    struct kern_names *names)
 {
-    if (!json_object_is_type(node->json, json_type_object))
+    if (node->json->kind != KERN_JSON_OBJECT)
         return kern_refuse_type(reader, node, "an object of named entries");
     bool ok = true;
-    uint32_t length = (uint32_t)json_object_object_length(node->json);
+    uint32_t length = node->json->size;
     char *array = kern_arena_array(reader->arena, length, map->size), *next = array;
     store_pointer(items, array);
-    *count = length;
-    struct json_object_iter iter;
-    json_object_object_foreachC(node->json, iter)
-    {
-        struct kern_node entry =
-            node_at(reader, iter.val, kern_place_member(&node->place, iter.key));
-        store_pointer(next, kern_arena_copy(reader->arena, iter.key, strlen(iter.key)));
-        ok = check_name(reader, &entry, map) && ok;
-        ok = map->read(reader, &entry, next) && ok;
-        next += map->size;
+    *count = 0;
+    const struct kern_json_node *key = kern_json_first(node->json);
+    for (uint32_t i = 0; i < length && !kern_reader_is_full(reader); i++) {
+        const char *name = kern_copy_string(reader, key);
+        struct kern_node entry = {key + 1, kern_place_member(&node->place, name)};
+        if (key->repeated) {
+            kern_refuse_repeated(reader, key, &entry.place);
+        } else {
+            store_pointer(next, name);
+            ok = check_name(reader, &entry, map) && ok;
+            ok = map->read(reader, &entry, next) && ok;
+            next += map->size;
+            ++*count;
+        }
+        key = kern_json_next(key + 1);
     }
-    if (length > 0)
-        qsort(array, length, map->size, compare_names);
-    for (uint32_t i = 0; names && i < length; i++)
+    if (*count > 0)
+        qsort(array, *count, map->size, compare_names);
+    for (uint32_t i = 0; names && i < *count; i++)
         kern_names_add(names, *(const char *const *)(array + i * map->size), i);
     return ok;
 }

@@ -1,36 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Typed readers: each takes one value of the json-c tree and stores what it stands for, or says
-// what is wrong with it and goes on. What an object may hold is a table of its keys.
+// Typed readers: each takes one value of the document and stores what it stands for, or says what
+// is wrong with it and goes on. What an object may hold is a table of its keys.
 #ifndef KERN_MANIFEST_READ_H
 #define KERN_MANIFEST_READ_H
 
-#include <json-c/json.h>
-
+#include "base/json.h"
 #include "manifest/constants.h"
 #include "manifest/internal.h"
 #include "manifest/manifest.h"
-#include "manifest/number.h"
 #include "manifest/place.h"
 
 struct kern_reader {
     struct kern_manifest *manifest;
     struct kern_arena *arena; // of the manifest
     struct kern_diag *diag;
-    struct json_object *root;
+    struct kern_json_document document;
+    struct kern_json_position position; // of the last repeated key
     struct kern_constants constants;
-    uint64_t order; // values met so far, in document order
 };
 
-// A value, where it stands and which one it is.
+// A value and where it stands. Its order in the document is the byte that it begins at, json->at.
 struct kern_node {
-    struct json_object *json; // NULL: null
+    const struct kern_json_node *json;
     struct kern_place place;
-    uint64_t order;
 };
 
-// Reads [node] into [into]; false if something was refused. Every value below [node] is counted in
-// reader->order, whether it was read or not.
+// Reads [node] into [into]; false if something was refused.
 typedef bool kern_read(struct kern_reader *reader, const struct kern_node *node, void *into);
 
 enum {
@@ -76,17 +72,38 @@ struct kern_items {
 
 // Adds an error at [node]; false.
 #define kern_refuse(reader, rule, node, ...)                                                       \
-    kern_place_fail((reader)->diag, rule, (node)->order, &(node)->place, __VA_ARGS__)
+    kern_place_fail((reader)->diag, rule, (node)->json->at, &(node)->place, __VA_ARGS__)
 
-// Refuses [node], which is not [expected], as a V-TYPE error, and counts what is below it; false.
+// Whether no further error would be listed, so that reading on is of no use.
+static inline bool kern_reader_is_full(const struct kern_reader *reader)
+{
+    return reader->diag->errors > KERN_MANIFEST_ERRORS_MAX;
+}
+
+// Refuses [node], which is not [expected], as a V-TYPE error, and passes over it; false.
 bool kern_refuse_type(struct kern_reader *reader, const struct kern_node *node,
                       const char *expected);
 
-// Counts the values below [json], which nobody will read.
-void kern_count_below(struct kern_reader *reader, struct json_object *json);
+// read_repeated.c: refuses the repeated [key], whose member is at [place], and passes over it.
+void kern_refuse_repeated(struct kern_reader *reader, const struct kern_json_node *key,
+                          const struct kern_place *place);
+
+// Passes over what is below [node], which nobody will read: only its repeated keys are refused.
+void kern_pass_over(struct kern_reader *reader, const struct kern_node *node);
 
 // What stands at a place, for messages: `"abc"`, `2.5`, `an object`.
-const char *kern_found(struct json_object *json, char text[64]);
+const char *kern_found(const struct kern_reader *reader, const struct kern_json_node *json,
+                       char text[64]);
+
+// The number as written, shortened.
+const char *kern_number_text(const struct kern_json_number *number, char text[48]);
+
+// A string or key with a NUL, in the manifest's arena.
+static inline const char *kern_copy_string(struct kern_reader *reader,
+                                           const struct kern_json_node *json)
+{
+    return kern_json_copy(&reader->document, json, reader->arena);
+}
 
 // Reads the object [node] by [keys], each member into [into] + its offset. *[present] gets the mask
 // of the keys that stand in it, with a null or not, or that an unknown key probably means. Unknown
@@ -114,7 +131,7 @@ bool kern_read_map(struct kern_reader *reader, const struct kern_node *node,
 
 // The number at [node], written as such or as the name of a constant.
 bool kern_read_number(struct kern_reader *reader, const struct kern_node *node,
-                      struct kern_number *number);
+                      struct kern_json_number *number);
 
 // Readers of scalars into what their name says; i32, f32 and so on into a variable of that type.
 kern_read kern_read_u8, kern_read_u16, kern_read_u32, kern_read_u64, kern_read_i32, kern_read_i64,

@@ -21,29 +21,24 @@ static const struct format format_i32 = {"-2147483648 to 2147483647", 1ull << 31
 static const struct format format_i64 = {"-9223372036854775808 to 9223372036854775807", 1ull << 63,
                                          INT64_MAX};
 
-// The number that the string [node] names.
-static bool find_constant(struct kern_reader *reader, const struct kern_node *node,
-                          struct json_object **value)
-{
-    const char *name = json_object_get_string(node->json);
-    char found[64];
-    if (kern_constants_find(&reader->constants, name, value))
-        return json_object_is_type(*value, json_type_int) ||
-               json_object_is_type(*value, json_type_double);
-    return kern_refuse(reader, "V-CONST", node,
-                       "a number must stand here, and no constant is called %s",
-                       kern_found(node->json, found));
-}
-
 bool kern_read_number(struct kern_reader *reader, const struct kern_node *node,
-                      struct kern_number *number)
+                      struct kern_json_number *number)
 {
-    struct json_object *value = node->json;
-    if (json_object_is_type(value, json_type_string) && !find_constant(reader, node, &value))
-        return false;
-    if (!json_object_is_type(value, json_type_int) && !json_object_is_type(value, json_type_double))
+    char found[64];
+    const struct kern_json_node *value = node->json;
+    if (value->kind == KERN_JSON_STRING) {
+        value = kern_constants_find(reader, value);
+        if (!value)
+            return kern_refuse(reader, "V-CONST", node,
+                               "a number must stand here, and no constant is called %s",
+                               kern_found(reader, node->json, found));
+        // That the constant is no number was said where it stands.
+        if (value->kind != KERN_JSON_NUMBER)
+            return false;
+    }
+    if (value->kind != KERN_JSON_NUMBER)
         return kern_refuse_type(reader, node, "a number");
-    *number = kern_number_of(value);
+    *number = kern_json_number(&reader->document, value);
     return true;
 }
 
@@ -51,12 +46,12 @@ bool kern_read_number(struct kern_reader *reader, const struct kern_node *node,
 static bool read_integer(struct kern_reader *reader, const struct kern_node *node,
                          const struct format *format, uint64_t *value)
 {
-    struct kern_number number;
+    struct kern_json_number number;
     if (!kern_read_number(reader, node, &number))
         return false;
     char text[48], found[64], constant[96] = "";
-    if (json_object_is_type(node->json, json_type_string))
-        snprintf(constant, sizeof constant, " (the constant %s)", kern_found(node->json, found));
+    if (node->json->kind == KERN_JSON_STRING)
+        snprintf(constant, sizeof constant, " (the constant %s)", kern_found(reader, node->json, found));
     if (!number.integral)
         return kern_refuse(reader, "V-NUM", node, "expected an integer from %s, found %s%s",
                            format->range, kern_number_text(&number, text), constant);
@@ -117,10 +112,10 @@ bool kern_read_i64(struct kern_reader *reader, const struct kern_node *node, voi
 
 bool kern_read_f32(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
-    struct kern_number number;
+    struct kern_json_number number;
     if (!kern_read_number(reader, node, &number))
         return false;
-    float value = kern_number_f32(&number);
+    float value = kern_json_float(&number);
     *(float *)into = value;
     char text[48];
     if (isfinite(value))
@@ -131,19 +126,17 @@ bool kern_read_f32(struct kern_reader *reader, const struct kern_node *node, voi
 
 bool kern_read_bool(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
-    if (!json_object_is_type(node->json, json_type_boolean))
+    if (node->json->kind != KERN_JSON_FALSE && node->json->kind != KERN_JSON_TRUE)
         return kern_refuse_type(reader, node, "true or false");
-    *(bool *)into = json_object_get_boolean(node->json);
+    *(bool *)into = node->json->kind == KERN_JSON_TRUE;
     return true;
 }
 
 bool kern_read_string(struct kern_reader *reader, const struct kern_node *node, void *into)
 {
-    if (!json_object_is_type(node->json, json_type_string))
+    if (node->json->kind != KERN_JSON_STRING)
         return kern_refuse_type(reader, node, "a string");
-    const char *text = json_object_get_string(node->json);
-    *(const char **)into =
-        kern_arena_copy(reader->arena, text, (size_t)json_object_get_string_len(node->json));
+    *(const char **)into = kern_copy_string(reader, node->json);
     return true;
 }
 
@@ -157,23 +150,23 @@ bool kern_read_ref(struct kern_reader *reader, const struct kern_node *node, voi
 bool kern_read_word(struct kern_reader *reader, const struct kern_node *node,
                     const struct kern_words *words, void *into)
 {
-    if (!json_object_is_type(node->json, json_type_string))
+    if (node->json->kind != KERN_JSON_STRING)
         return kern_refuse_type(reader, node, "a string");
-    const char *word = json_object_get_string(node->json);
     for (size_t i = words->first; i < words->count; i++) {
-        if (strcmp(word, words->words[i]) == 0) {
+        if (kern_json_equals(&reader->document, node->json, words->words[i])) {
             // GCC and Clang store an enumeration without negative enumerators as unsigned int.
             *(unsigned *)into = (unsigned)i;
             return true;
         }
     }
     char list[400], found[64];
+    const char *word = kern_copy_string(reader, node->json);
     size_t used = 0;
     for (size_t i = words->first; i < words->count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
                                  words->words[i]);
     return kern_refuse(reader, "V-TYPE", node, "%s is no %s: there are %s%s",
-                       kern_found(node->json, found), words->what, list,
+                       kern_found(reader, node->json, found), words->what, list,
                        kern_did_you_mean(reader->arena, word, words->words + words->first,
                                          words->count - words->first, sizeof *words->words));
 }

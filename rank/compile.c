@@ -18,6 +18,22 @@ static struct rank_value pointer(CUdeviceptr base, uint64_t bytes, uint64_t offs
     };
 }
 
+static bool depends_on_vars(const struct kern_expr *expr)
+{
+    return expr != NULL && (expr->kind == KERN_EXPR_VAR || depends_on_vars(expr->a) ||
+                            depends_on_vars(expr->b));
+}
+
+// One that is constant but overflows stays an expression, so that the launch says so.
+static struct rank_value of_expr(const struct kern_expr *expr)
+{
+    uint64_t value;
+    if (!depends_on_vars(expr) && kern_expr_value(expr, NULL, &value)) {
+        return finished(value);
+    }
+    return (struct rank_value){.expr = expr};
+}
+
 static struct rank_value of_var(struct rank_call_site *site, const struct kern_ref *var)
 {
     struct kern_expr *expr = kern_arena_alloc(&site->rank->arena, sizeof(*expr));
@@ -50,8 +66,7 @@ struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_v
     case KERN_VALUE_VAR:
         return of_var(site, &source->ref);
     case KERN_VALUE_EXPR:
-        return source->expr->kind == KERN_EXPR_CONST ? finished(source->expr->value)
-                                                     : (struct rank_value){.expr = source->expr};
+        return of_expr(source->expr);
     case KERN_VALUE_I32:
         return finished((uint32_t)source->integer);
     case KERN_VALUE_I64:
@@ -120,18 +135,20 @@ static bool compile_params(struct rank_call_site *site, const struct kern_launch
 
 static void compile_attributes(struct rank_launch *launch, const struct kern_launch *declared)
 {
+    CUlaunchConfig *config = &launch->config;
+    config->attrs = launch->attributes;
     for (int axis = 0; axis < 3; axis++) {
         launch->cluster[axis] = declared->has_cluster ? declared->cluster[axis] : 1;
     }
     if (declared->has_cluster) {
-        CUlaunchAttribute *attribute = &launch->attributes[launch->n_attributes++];
+        CUlaunchAttribute *attribute = &launch->attributes[config->numAttrs++];
         attribute->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
         attribute->value.clusterDim.x = declared->cluster[0];
         attribute->value.clusterDim.y = declared->cluster[1];
         attribute->value.clusterDim.z = declared->cluster[2];
     }
     if (declared->pdl) {
-        CUlaunchAttribute *attribute = &launch->attributes[launch->n_attributes++];
+        CUlaunchAttribute *attribute = &launch->attributes[config->numAttrs++];
         attribute->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attribute->value.programmaticStreamSerializationAllowed = 1;
     }
@@ -145,25 +162,26 @@ static bool compile_kernel(struct rank_call_site *site, const struct kern_launch
     launch->kind = RANK_LAUNCH_KERNEL;
     launch->function = site->rank->modules.functions[function].handle;
     launch->shared_max = site->rank->modules.functions[function].dynamic_shared;
-    launch->shared = declared->shared_mem;
-    if (launch->shared != NULL) {
-        kern_expr_vars(launch->shared, reads_var);
+    if (declared->shared_mem != NULL) {
+        launch->shared = of_expr(declared->shared_mem);
+        kern_expr_vars(declared->shared_mem, reads_var);
     }
     for (int axis = 0; axis < 3; axis++) {
-        launch->block[axis] = declared->block[axis];
-        launch->grid[axis] = declared->grid[axis];
-        kern_expr_vars(launch->grid[axis], reads_var);
+        launch->grid[axis] = of_expr(declared->grid[axis]);
+        kern_expr_vars(declared->grid[axis], reads_var);
     }
+    launch->config.blockDimX = declared->block[0];
+    launch->config.blockDimY = declared->block[1];
+    launch->config.blockDimZ = declared->block[2];
+    launch->config.hStream = site->rank->stream;
     compile_attributes(launch, declared);
-    return compile_params(site, declared, diag);
-}
-
-// The one place where launches other than kernels would be made.
-static bool compile_builtin(struct rank_call_site *site, const struct kern_launch *declared,
-                            struct kern_diag *diag)
-{
-    return kern_fail(diag, KERN_EXIT_ARTIFACT, site->launch->place,
-                     "this version runs kernels only: it has no built-in %s", declared->entry);
+    if (!compile_params(site, declared, diag)) {
+        return false;
+    }
+    launch->fixed = launch->n_stores == 0 && launch->shared.expr == NULL &&
+                    launch->grid[0].expr == NULL && launch->grid[1].expr == NULL &&
+                    launch->grid[2].expr == NULL;
+    return !launch->fixed || rank_launch_fit(launch, NULL, diag);
 }
 
 // "programs.step.calls[2] (l0.attn, op attn) launch 0 kern_attn".
@@ -196,6 +214,7 @@ static bool compile_call(struct kern_rank *rank, struct rank_program *program, s
     struct rank_call_site site = {
         .rank = rank,
         .program = program,
+        .call = call,
         .op = op,
         .scratch = rank->scratch[call->op.index],
     };
@@ -213,7 +232,7 @@ static bool compile_call(struct kern_rank *rank, struct rank_program *program, s
         if (declared->when != NULL) {
             program->reads_var[declared->when->var.index] = true;
         }
-        if (declared->is_extern ? !compile_builtin(&site, declared, diag)
+        if (declared->is_extern ? !rank_builtin_compile(&site, declared, diag)
                                 : !compile_kernel(&site, declared, functions[l], diag)) {
             return false;
         }
@@ -246,9 +265,11 @@ static bool compile_program(struct kern_rank *rank, const struct kern_program *d
     program->launches = kern_arena_array(arena, n_launches, sizeof(*program->launches));
     program->call_first =
         kern_arena_array(arena, declared->n_calls + 1, sizeof(*program->call_first));
+    program->ready_for = kern_arena_array(arena, manifest->n_vars, sizeof(*program->ready_for));
     program->reads_var = kern_arena_array(arena, manifest->n_vars, sizeof(bool));
     program->touches_buffer = kern_arena_array(arena, manifest->n_buffers, sizeof(bool));
     program->writes_buffer = kern_arena_array(arena, manifest->n_buffers, sizeof(bool));
+    program->uses_communicator = kern_arena_array(arena, manifest->n_groups, sizeof(bool));
     for (size_t c = 0; c < declared->n_calls; c++) {
         program->call_first[c] = program->n_launches;
         if (!compile_call(rank, program, c, diag)) {

@@ -44,6 +44,7 @@ bool kern_rank_program_facts(const struct kern_rank *rank, uint32_t program, con
     *facts = (struct kern_program_facts){
         .launches = compiled->n_launches,
         .bytes = bytes,
+        .graph = rank_graph_wanted(rank, compiled),
         .reads_var = compiled->reads_var,
         .touches_buffer = compiled->touches_buffer,
     };

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "rank/domain.h"
+#include "rank/graph.h"
 #include "rank/launch_list.h"
 #include "rank/rank.h"
 #include "rank/safetensors.h"
@@ -65,8 +66,21 @@ struct rank_sources {
     size_t count;
 };
 
+// What the matrix products of a rank share.
+struct rank_blas {
+    cublasLtHandle_t lt;   // NULL: no launch needs it, like the next two
+    cublasHandle_t cublas; // on the compute stream
+    CUdeviceptr workspace;
+    struct rank_gemm *gemms; // every one that keeps something (rank/builtin.h)
+};
+
+struct rank_communicator {
+    bool needed;     // some launch names the group
+    ncclComm_t comm; // NULL: not joined
+};
+
 struct kern_rank {
-    const struct kern_device *device;
+    struct kern_device *device;
     const struct kern_manifest *manifest;
     int ordinal;
     const uint32_t *group_index;
@@ -86,9 +100,13 @@ struct kern_rank {
     struct rank_state *states;
     CUdeviceptr **scratch; // per op, per scratch
     struct rank_program *programs;
+    enum kern_graphs graph_use;
+    struct rank_graphs *graphs; // NULL: none was captured
     struct kern_export *exports;
     size_t n_exports;
     struct rank_sources sources;
+    struct rank_blas blas;
+    struct rank_communicator *communicators; // by group
     struct kern_provision provision;
     enum kern_handle_kind handle_kind; // of exported memory
     struct kern_rank_memory memory;
@@ -183,8 +201,39 @@ void rank_sources_free(struct kern_rank *rank);
 void rank_exports_list(struct kern_rank *rank);
 bool rank_state_is_exported(const struct kern_manifest *manifest, uint32_t state);
 
+// builtin.c
+// Issues the built-in at [vars]; *[issued] is false if there was nothing to do.
+bool rank_builtin_launch(struct kern_rank *rank, const struct rank_launch *launch,
+                         const uint64_t *vars, bool *issued, struct kern_diag *diag);
+
+// blas.c
+// Frees the handles and the workspace, which waits for the device. The products are gone before.
+void rank_blas_close(struct kern_rank *rank);
+
+// gemm_plan.c
+// Frees what the products keep on the host.
+void rank_gemms_free(struct kern_rank *rank);
+
+// communicator.c
+// Whether every communicator that [program] names is joined.
+bool rank_communicators_joined(const struct kern_rank *rank, const struct rank_program *program,
+                               struct kern_diag *diag);
+// Whether none of them has met an error since.
+bool rank_communicators_sound(const struct kern_rank *rank, const struct rank_program *program,
+                              struct kern_diag *diag);
+
+// fit.c
+// Makes the kernel launch ready for [vars], which may be NULL if nothing of it depends on vars.
+bool rank_launch_fit(struct rank_launch *launch, const uint64_t *vars, struct kern_diag *diag);
+// Makes all launches of the program ready for [vars], if they are not, before any is launched.
+bool rank_program_fit(const struct kern_rank *rank, struct rank_program *program,
+                      const uint64_t *vars, struct kern_diag *diag);
+
 // step.c
-// Launches [first, end) of the program's list at [vars].
+// The program, if it can run now with these values of the vars; NULL and why it cannot.
+struct rank_program *rank_step_check(const struct kern_rank *rank, uint32_t program,
+                                     const uint64_t *vars, struct kern_diag *diag);
+// Launches [first, end) of the program's list at [vars], which it has been made ready for.
 bool rank_launch_range(struct kern_rank *rank, const struct rank_program *program, size_t first,
                        size_t end, const uint64_t *vars, struct kern_diag *diag);
 

@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "manifest/manifest.h"
 
-// A value that depends on vars: evaluated before each launch and stored in the low [width] bytes,
+// A value that depends on vars: evaluated when they change and stored in the low [width] bytes,
 // 1 to 8 of them, at [to], which is a parameter or a field of a pack's image.
 struct rank_store {
     const struct kern_expr *expr;
@@ -20,25 +20,37 @@ struct rank_store {
     uint32_t width;
 };
 
-enum rank_launch_kind { RANK_LAUNCH_KERNEL };
+// A value of a launch or an argument of a call: finished, or an expression.
+struct rank_value {
+    const struct kern_expr *expr; // NULL: finished
+    uint64_t value;               // little-endian bit pattern
+    uint64_t bytes_left;          // of a pointer: addressable bytes from it on
+};
+
+enum rank_launch_kind { RANK_LAUNCH_KERNEL, RANK_LAUNCH_BUILTIN };
 
 struct rank_launch {
     enum rank_launch_kind kind;
-    const char *place;            // "programs.step.calls[2] (dispatch) launch 0 kern_ep_dispatch"
+    bool fixed;                   // of a kernel: nothing of it depends on vars
+    bool empty;                   // of a kernel: its grid is, at the vars that it is ready for
+    bool skipped;                 // at those vars, by its grid or its when
     const struct kern_when *when; // NULL: always
+    struct rank_builtin *builtin; // of a built-in (rank/builtin.h), else NULL
+
+    // A kernel. What depends on vars is filled in when they change.
+    CUfunction function;
+    void **params; // as cuLaunchKernelEx takes them
+    CUlaunchConfig config;
+    struct rank_value grid[3];
+    struct rank_value shared;
+    uint32_t cluster[3]; // 1 1 1 without one
+    uint64_t shared_max; // what the function opted in to
+
     struct rank_store *stores;
     size_t n_stores;
+    CUlaunchAttribute attributes[2]; // what the config points to
 
-    // A kernel.
-    CUfunction function;
-    const struct kern_expr *grid[3];
-    const struct kern_expr *shared; // NULL: none
-    uint32_t block[3];
-    uint32_t cluster[3]; // 1 1 1 without one
-    CUlaunchAttribute attributes[2];
-    unsigned int n_attributes;
-    uint64_t shared_max; // what the function opted in to
-    void **params;       // as cuLaunchKernelEx takes them
+    const char *place; // "programs.step.calls[2] (dispatch) launch 0 kern_ep_dispatch"
 };
 
 struct rank_program {
@@ -48,24 +60,21 @@ struct rank_program {
     size_t n_launches;
     // Call i has the launches from call_first[i] up to call_first[i + 1]: n_calls + 1 of them.
     size_t *call_first;
+    uint64_t *ready_for;  // the vars that its launches are ready for, if they are for any
+    bool ready;
     bool *reads_var;      // per var: a grid, parameter, field or `when` depends on it
     bool *touches_buffer; // per buffer: an argument of a call
     bool *writes_buffer;
     uint32_t *peers; // the peer buffers among those it touches
     size_t n_peers;
-};
-
-// An argument of a call, or what a launch makes of it: finished, or an expression.
-struct rank_value {
-    const struct kern_expr *expr; // NULL: finished
-    uint64_t value;               // little-endian bit pattern
-    uint64_t bytes_left;          // of a pointer: addressable bytes from it on
+    bool *uses_communicator; // per group: a collective over it
 };
 
 // What a launch is made from: the op as one call of a program binds it.
 struct rank_call_site {
     struct kern_rank *rank;
     struct rank_program *program;
+    const struct kern_call *call;
     const struct kern_op *op;
     const struct rank_value *args; // one per interface param
     const CUdeviceptr *scratch;    // one per scratch of the op
@@ -74,10 +83,13 @@ struct rank_call_site {
 
 // compile.c: the value of a launch argument or pack field of any kind but pack and tensormap.
 struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_value *source);
-// Puts [value] into the low [width] bytes at [to], now or, if it depends on vars, before each
-// launch.
+// Puts [value] into the low [width] bytes at [to], now or, if it depends on vars, when they change.
 void rank_value_place(struct rank_call_site *site, const struct rank_value *value, void *to,
                       uint32_t width);
+
+// builtin.c: makes the launch of a built-in, with everything that a run of it needs.
+bool rank_builtin_compile(struct rank_call_site *site, const struct kern_launch *declared,
+                          struct kern_diag *diag);
 
 // pack.c: the image of a pack, in the rank's arena; NULL on failure.
 void *rank_pack_image(struct rank_call_site *site, const struct kern_pack *pack,

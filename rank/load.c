@@ -117,7 +117,10 @@ static bool run_derive_programs(struct loader *loader, const uint64_t *vars, str
     const struct rank_sources *sources = &rank->sources;
     size_t call = 0, window = 0;
     for (uint32_t p = 0; p < rank->manifest->n_programs; p++) {
-        const struct rank_program *program = &rank->programs[p];
+        struct rank_program *program = &rank->programs[p];
+        if (program->declared->derive && !rank_program_fit(rank, program, vars, diag)) {
+            return false;
+        }
         for (size_t c = 0; program->declared->derive && c < program->declared->n_calls;
              c++, call++) {
             for (; window < sources->count && sources->windows[window].first_call == call;

@@ -20,6 +20,7 @@ static void copy_config(struct kern_rank *rank, const struct kern_rank_config *c
         dirs[i] =
             kern_arena_copy(&rank->arena, config->kernel_dirs[i], strlen(config->kernel_dirs[i]));
     }
+    rank->communicators = kern_arena_array(&rank->arena, n_groups, sizeof(*rank->communicators));
     rank->device = config->device;
     rank->manifest = config->manifest;
     rank->ordinal = config->ordinal;
@@ -28,6 +29,7 @@ static void copy_config(struct kern_rank *rank, const struct kern_rank_config *c
     rank->n_kernel_dirs = config->n_kernel_dirs;
     rank->capacity = config->capacity;
     rank->seqs = config->seqs;
+    rank->graph_use = config->graphs;
 }
 
 static bool check_groups(const struct kern_rank_config *config, struct kern_diag *diag)
@@ -66,13 +68,17 @@ void kern_rank_destroy(struct kern_rank *rank, bool abandon)
     }
     // Almost everything in the driver that gives memory or code back waits for the kernels first.
     // If those may never end, the driver's objects are left to the end of the process.
+    rank_gemms_free(rank);
     if (!abandon) {
         rank->device->cu.cuCtxSetCurrent(rank->context);
         rank->device->cu.cuStreamSynchronize(rank->stream);
+        rank_blas_close(rank);
+        rank_graphs_destroy(rank);
         rank_memory_free(rank);
         rank_modules_unload(rank);
         rank_context_close(rank);
     }
+    rank_graphs_free(rank->graphs);
     free(rank->modules.handles);
     free(rank->modules.artifact);
     free(rank->modules.functions);

@@ -20,8 +20,15 @@
 
 struct kern_rank;
 
+// Which programs run as CUDA graphs; once and derive programs never do.
+enum kern_graphs {
+    KERN_GRAPHS_DECLARED, // those of which the manifest says so
+    KERN_GRAPHS_OFF,
+    KERN_GRAPHS_ON,
+};
+
 struct kern_rank_config {
-    const struct kern_device *device;
+    struct kern_device *device; // libraries are loaded into it when a launch needs them
     int ordinal;                          // of the device, as cuDeviceGet counts
     const struct kern_manifest *manifest; // verified; outlives the rank
     const uint32_t *group_index;          // this rank's index in each group, by group
@@ -29,6 +36,7 @@ struct kern_rank_config {
     size_t n_kernel_dirs;                 // $KERN_CACHE_DIR or ~/.cache/kern (blobs/<sha256>)
     uint64_t capacity;                    // tokens that paged states hold; rounded up to pages
     uint64_t seqs;                        // sequences alive at once; slots are two more
+    enum kern_graphs graphs;
 };
 
 // Takes the device's primary context and makes the compute stream. Nothing is loaded yet.
@@ -72,6 +80,16 @@ size_t kern_rank_exports(const struct kern_rank *rank, const struct kern_export 
 bool kern_rank_fill_peer(struct kern_rank *rank, uint32_t buffer, const CUdeviceptr *addresses,
                          size_t count, struct kern_diag *diag);
 
+// Whether some launch is a collective over [group]; known once the programs are compiled.
+bool kern_rank_needs_communicator(const struct kern_rank *rank, uint32_t group);
+
+// Lends the rank the communicator of [group], in which it is the member that it is of the group.
+bool kern_rank_set_communicator(struct kern_rank *rank, uint32_t group, ncclComm_t comm,
+                                struct kern_diag *diag);
+
+// Forgets all communicators and the graphs, which hold them. Nothing of the rank is running.
+void kern_rank_drop_communicators(struct kern_rank *rank);
+
 // Copies between host memory and device addresses of this rank or of mapped peers, and waits.
 bool kern_rank_poke(struct kern_rank *rank, CUdeviceptr address, const void *bytes, size_t length,
                     struct kern_diag *diag);
@@ -84,8 +102,17 @@ bool kern_rank_peek(struct kern_rank *rank, CUdeviceptr address, void *bytes, si
 bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes, size_t length,
                      const uint64_t *vars, struct kern_diag *diag);
 
-// Starts [program] at [vars] on the compute stream and returns without waiting. Every var that the
-// program reads must lie in 1..max. Refused while a peer buffer that it reads is not filled.
+// Captures [program] at [vars] if it runs as a graph, and executes nothing, so that a capture which
+// fails is known before any kernel waits for a peer. A rank keeps 256 graphs, one per program and
+// values of the vars that it reads, and forgets the one used least recently for one more. Refused
+// where an issue would be.
+bool kern_rank_prepare(struct kern_rank *rank, uint32_t program, const uint64_t *vars,
+                       struct kern_diag *diag);
+
+// Starts [program] at [vars] on the compute stream and returns without waiting, launch by launch or
+// as a graph, which is captured now unless it was prepared. Every var that the program reads must
+// lie in 1..max. Refused while a peer buffer that it reads is not filled or a
+// communicator that it names not joined.
 bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *vars,
                      struct kern_diag *diag);
 
@@ -96,7 +123,8 @@ struct kern_interrupt {
 };
 
 // Waits until all that was issued is done, the deadline (base/clock.h) passes (KERN_EXIT_PEER, names
-// program and last launch) or [interrupt] (may be NULL) says stop.
+// program and last launch), a communicator of the program fails or [interrupt] (may be NULL) says
+// stop.
 bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
                     const struct kern_interrupt *interrupt, struct kern_diag *diag);
 
@@ -115,6 +143,7 @@ bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct ker
 struct kern_program_facts {
     size_t launches;      // kernel and built-in launches of one run, before `when` decides
     uint64_t bytes;       // declared operands: bytes that calls read plus bytes that they write, at [vars]
+    bool graph;           // it runs as a graph
     bool *reads_var;      // per var; borrowed
     bool *touches_buffer; // per buffer; borrowed
 };

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/names.h"
-#include "rank/json_reader.h"
+#include "rank/safetensors_json.h"
 #include "rank/safetensors_set.h"
 
 static const struct {
@@ -44,10 +43,9 @@ bool kern_safetensors_is_printable(const char *text)
     return true;
 }
 
-static bool fail(struct kern_json_reader *reader, const char *name, const char *what)
+static bool fail(const struct kern_tensor_json *json, const char *name, const char *what)
 {
-    reader->failed = true;
-    return kern_fail(reader->diag, KERN_EXIT_ARTIFACT, reader->path, "tensor %s: %s", name, what);
+    return kern_fail(json->diag, KERN_EXIT_ARTIFACT, json->path, "tensor %s: %s", name, what);
 }
 
 // The members of a tensor's entry.
@@ -56,20 +54,22 @@ enum member { DTYPE, SHAPE, OFFSETS, N_MEMBERS };
 static const char *const members[N_MEMBERS] = {"dtype", "shape", "data_offsets"};
 
 // The member called [key]; N_MEMBERS if it is another, which the format allows.
-static enum member member_of(const char *key)
+static enum member member_of(const struct kern_tensor_json *json, const struct kern_json_node *key)
 {
     enum member member = DTYPE;
-    while (member < N_MEMBERS && strcmp(key, members[member]) != 0)
+    while (member < N_MEMBERS && !kern_json_equals(&json->document, key, members[member]))
         member++;
     return member;
 }
 
-static bool read_dtype(struct kern_json_reader *reader, struct kern_tensor *tensor)
+static bool read_dtype(const struct kern_tensor_json *json, const struct kern_json_node *node,
+                       struct kern_tensor *tensor)
 {
-    if (!kern_json_reader_string(reader, &tensor->dtype_text))
+    if (!kern_tensor_json_expect(json, node, KERN_JSON_STRING))
         return false;
+    tensor->dtype_text = kern_tensor_json_copy(json, node);
     if (!kern_safetensors_is_printable(tensor->dtype_text))
-        return fail(reader, tensor->name, "its dtype holds a control character");
+        return fail(json, tensor->name, "its dtype holds a control character");
     for (size_t i = 0; i < N_DTYPES && !tensor->dtype_known; i++) {
         tensor->dtype_known = strcmp(tensor->dtype_text, dtypes[i].text) == 0;
         tensor->dtype = dtypes[i].dtype;
@@ -77,137 +77,141 @@ static bool read_dtype(struct kern_json_reader *reader, struct kern_tensor *tens
     return true;
 }
 
-static bool read_shape(struct kern_json_reader *reader, struct kern_tensor *tensor)
+static bool read_shape(const struct kern_tensor_json *json, const struct kern_json_node *node,
+                       struct kern_tensor *tensor)
 {
-    uint64_t *extents = NULL;
-    size_t count = 0, capacity = 0;
-    bool first = true;
-    kern_json_reader_enter(reader, '[');
-    while (kern_json_reader_more(reader, ']', &first)) {
-        kern_reserve(&extents, &capacity, count + 1, sizeof *extents);
-        count += kern_json_reader_uint(reader, &extents[count]);
-    }
-    uint64_t *shape = kern_arena_array(reader->arena, count, sizeof *shape);
-    if (count)
-        memcpy(shape, extents, count * sizeof *shape);
-    free(extents);
-    tensor->shape = shape;
-    tensor->rank = count;
-    return !reader->failed;
-}
-
-static bool read_offsets(struct kern_json_reader *reader, struct kern_tensor *tensor)
-{
-    uint64_t offsets[2];
-    size_t count = 0;
-    bool first = true;
-    kern_json_reader_enter(reader, '[');
-    while (kern_json_reader_more(reader, ']', &first)) {
-        if (count == 2)
-            return fail(reader, tensor->name, "data_offsets has more than two numbers");
-        count += kern_json_reader_uint(reader, &offsets[count]);
-    }
-    if (reader->failed)
+    if (!kern_tensor_json_expect(json, node, KERN_JSON_ARRAY))
         return false;
-    if (count != 2)
-        return fail(reader, tensor->name, "data_offsets is not [begin, end]");
-    if (offsets[0] > offsets[1])
-        return fail(reader, tensor->name, "its data_offsets run backwards");
-    tensor->offset = offsets[0];
-    tensor->bytes = offsets[1] - offsets[0];
+    uint64_t *shape = kern_arena_array(json->arena, node->size, sizeof *shape);
+    const struct kern_json_node *extent = kern_json_first(node);
+    for (uint32_t i = 0; i < node->size; i++, extent = kern_json_next(extent))
+        if (!kern_tensor_json_uint(json, extent, &shape[i]))
+            return false;
+    tensor->shape = shape;
+    tensor->rank = node->size;
     return true;
 }
 
-static bool read_member(struct kern_json_reader *reader, enum member member,
-                        struct kern_tensor *tensor)
+static bool read_offsets(const struct kern_tensor_json *json, const struct kern_json_node *node,
+                         struct kern_tensor *tensor)
+{
+    uint64_t begin, end;
+    if (!kern_tensor_json_expect(json, node, KERN_JSON_ARRAY))
+        return false;
+    if (node->size > 2)
+        return fail(json, tensor->name, "data_offsets has more than two numbers");
+    if (node->size < 2)
+        return fail(json, tensor->name, "data_offsets is not [begin, end]");
+    const struct kern_json_node *first = kern_json_first(node);
+    if (!kern_tensor_json_uint(json, first, &begin) ||
+        !kern_tensor_json_uint(json, kern_json_next(first), &end))
+        return false;
+    if (begin > end)
+        return fail(json, tensor->name, "its data_offsets run backwards");
+    tensor->offset = begin;
+    tensor->bytes = end - begin;
+    return true;
+}
+
+static bool read_member(const struct kern_tensor_json *json, enum member member,
+                        const struct kern_json_node *node, struct kern_tensor *tensor)
 {
     switch (member) {
     case DTYPE:
-        return read_dtype(reader, tensor);
+        return read_dtype(json, node, tensor);
     case SHAPE:
-        return read_shape(reader, tensor);
+        return read_shape(json, node, tensor);
     case OFFSETS:
-        return read_offsets(reader, tensor);
+        return read_offsets(json, node, tensor);
     default:
-        return kern_json_reader_skip(reader);
+        return true;
     }
 }
 
 // Whether the tensor's bytes are its elements'. The elements of an unknown dtype have no known
 // size.
-static bool check_size(struct kern_json_reader *reader, const struct kern_tensor *tensor)
+static bool check_size(const struct kern_tensor_json *json, const struct kern_tensor *tensor)
 {
     uint64_t bytes;
     if (!kern_safetensors_elements(tensor->shape, tensor->rank, &bytes) ||
         (tensor->dtype_known &&
          __builtin_mul_overflow(bytes, kern_dtype_bytes(tensor->dtype), &bytes)))
-        return fail(reader, tensor->name, "its shape has more than 2^64 bytes");
+        return fail(json, tensor->name, "its shape has more than 2^64 bytes");
     if (!tensor->dtype_known || bytes == tensor->bytes)
         return true;
-    return fail(reader, tensor->name,
-                kern_arena_print(&reader->diag->arena,
+    return fail(json, tensor->name,
+                kern_arena_print(&json->diag->arena,
                                  "its data_offsets span %" PRIu64
                                  " bytes; its shape in %s has %" PRIu64,
                                  tensor->bytes, tensor->dtype_text, bytes));
 }
 
-static bool read_tensor(struct kern_json_reader *reader, struct kern_tensor *tensor)
+static bool read_tensor(const struct kern_tensor_json *json, const struct kern_json_node *node,
+                        struct kern_tensor *tensor)
 {
-    bool read[N_MEMBERS + 1] = {false}, first = true;
-    const char *key;
-    kern_json_reader_enter(reader, '{');
-    while (kern_json_reader_more(reader, '}', &first)) {
-        if (!kern_json_reader_key(reader, &key))
-            break;
-        enum member member = member_of(key);
-        if (read[member] && member != N_MEMBERS)
-            return fail(reader, tensor->name,
-                        kern_arena_print(&reader->diag->arena, "its entry has %s twice", key));
-        read[member] = true;
-        read_member(reader, member, tensor);
-    }
-    if (reader->failed)
+    bool read[N_MEMBERS + 1] = {false};
+    if (!kern_tensor_json_expect(json, node, KERN_JSON_OBJECT))
         return false;
+    const struct kern_json_node *key = kern_json_first(node);
+    for (uint32_t i = 0; i < node->size; i++, key = kern_json_next(key + 1)) {
+        enum member member = member_of(json, key);
+        if (key->repeated && member != N_MEMBERS)
+            return fail(json, tensor->name,
+                        kern_arena_print(&json->diag->arena, "its entry has %s twice",
+                                         members[member]));
+        if (!read_member(json, member, key + 1, tensor))
+            return false;
+        read[member] = true;
+    }
     for (size_t i = 0; i < N_MEMBERS; i++)
         if (!read[i])
-            return fail(reader, tensor->name,
-                        kern_arena_print(&reader->diag->arena, "its entry has no %s", members[i]));
-    return check_size(reader, tensor);
+            return fail(json, tensor->name,
+                        kern_arena_print(&json->diag->arena, "its entry has no %s", members[i]));
+    return check_size(json, tensor);
 }
 
-// Reads `__metadata__`, of which nothing is kept: an object of strings.
-static bool read_metadata(struct kern_json_reader *reader)
+// Checks `__metadata__`, of which nothing is kept: an object of strings.
+static bool check_metadata(const struct kern_tensor_json *json, const struct kern_json_node *node)
 {
-    struct kern_names keys = {0};
-    bool first = true;
-    const char *key, *value;
-    kern_json_reader_enter(reader, '{');
-    while (kern_json_reader_more(reader, '}', &first)) {
-        if (!kern_json_reader_key(reader, &key) || !kern_json_reader_string(reader, &value))
-            break;
-        if (kern_names_add(&keys, key, 0) != KERN_NONE)
-            fail(reader, KERN_SAFETENSORS_METADATA, "it has a key twice");
-    }
-    kern_names_free(&keys);
-    return !reader->failed;
-}
-
-static bool read_entry(struct kern_json_reader *reader, struct kern_safetensors *set,
-                       struct kern_names *names)
-{
-    const char *name;
-    if (!kern_json_reader_key(reader, &name))
+    if (!kern_tensor_json_expect(json, node, KERN_JSON_OBJECT))
         return false;
+    const struct kern_json_node *key = kern_json_first(node);
+    for (uint32_t i = 0; i < node->size; i++, key = kern_json_next(key + 1)) {
+        if (!kern_tensor_json_expect(json, key + 1, KERN_JSON_STRING))
+            return false;
+        if (key->repeated)
+            return fail(json, KERN_SAFETENSORS_METADATA, "it has a key twice");
+    }
+    return true;
+}
+
+// Reads the header's member [key].
+static bool read_entry(const struct kern_tensor_json *json, const struct kern_json_node *key,
+                       struct kern_safetensors *set)
+{
+    const char *name = kern_tensor_json_copy(json, key);
     if (!kern_safetensors_is_printable(name))
-        return fail(reader, "(not printable)", "its name holds a control character");
-    if (kern_names_add(names, name, 0) != KERN_NONE)
-        return fail(reader, name, "it stands twice in the header");
+        return fail(json, "(not printable)", "its name holds a control character");
+    if (key->repeated)
+        return fail(json, name, "it stands twice in the header");
     if (strcmp(name, KERN_SAFETENSORS_METADATA) == 0)
-        return read_metadata(reader);
+        return check_metadata(json, key + 1);
     kern_reserve(&set->tensors, &set->capacity, set->count + 1, sizeof *set->tensors);
     struct kern_tensor *tensor = &set->tensors[set->count++];
     *tensor = (struct kern_tensor){.name = name, .file = (uint32_t)(set->n_files - 1)};
-    return read_tensor(reader, tensor);
+    return read_tensor(json, key + 1, tensor);
+}
+
+static bool read_header(struct kern_tensor_json *json, const char *text, size_t length,
+                        struct kern_safetensors *set)
+{
+    if (!kern_tensor_json_parse(json, text, length))
+        return false;
+    const struct kern_json_node *header = json->document.nodes, *key = kern_json_first(header);
+    for (uint32_t i = 0; i < header->size; i++, key = kern_json_next(key + 1))
+        if (!read_entry(json, key, set))
+            return false;
+    return true;
 }
 
 static int by_offset(const void *a, const void *b)
@@ -256,21 +260,14 @@ bool kern_safetensors_add_header(struct kern_safetensors *set, const char *text,
                                  struct kern_diag *diag)
 {
     const struct kern_tensor_file *file = &set->files[set->n_files - 1];
-    struct kern_json_reader reader = {
-        .text = text,
-        .length = length,
+    struct kern_tensor_json json = {
         .path = file->path,
         .part = "the header",
         .arena = &set->arena,
         .diag = diag,
     };
-    struct kern_names names = {0};
     size_t before = set->count;
-    bool first = true;
-    kern_json_reader_enter(&reader, '{');
-    while (kern_json_reader_more(&reader, '}', &first))
-        read_entry(&reader, set, &names);
-    kern_names_free(&names);
-    return kern_json_reader_end(&reader) &&
-           place_tensors(set->tensors + before, set->count - before, file, diag);
+    bool right = read_header(&json, text, length, set);
+    kern_json_free(&json.document);
+    return right && place_tensors(set->tensors + before, set->count - before, file, diag);
 }

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "rank/json_reader.h"
+#include "rank/safetensors_json.h"
 #include "rank/safetensors_set.h"
 
 // What the index says of one tensor.
@@ -20,57 +20,51 @@ struct promise {
 
 struct index {
     struct promise *promises;
-    size_t count, capacity;
-    struct kern_names tensors;
+    size_t count;
 };
 
-static bool fail(struct kern_json_reader *reader, const char *format, const char *name)
+static bool fail(const struct kern_tensor_json *json, const char *format, const char *name)
 {
-    reader->failed = true;
-    return kern_fail(reader->diag, KERN_EXIT_ARTIFACT, reader->path, format, name);
+    return kern_fail(json->diag, KERN_EXIT_ARTIFACT, json->path, format, name);
 }
 
 // Reads the weight_map. A shard's name is a name: it never leads out of the directory.
-static bool read_weight_map(struct kern_json_reader *reader, struct index *index)
+static bool read_weight_map(const struct kern_tensor_json *json, const struct kern_json_node *map,
+                            struct index *index)
 {
-    bool first = true;
-    kern_json_reader_enter(reader, '{');
-    while (kern_json_reader_more(reader, '}', &first)) {
-        struct promise promise;
-        if (!kern_json_reader_key(reader, &promise.tensor) ||
-            !kern_json_reader_string(reader, &promise.shard))
+    if (!kern_tensor_json_expect(json, map, KERN_JSON_OBJECT))
+        return false;
+    index->promises = kern_calloc(map->size, sizeof *index->promises);
+    const struct kern_json_node *key = kern_json_first(map);
+    for (uint32_t i = 0; i < map->size; i++, key = kern_json_next(key + 1)) {
+        const char *tensor = kern_tensor_json_copy(json, key);
+        if (!kern_tensor_json_expect(json, key + 1, KERN_JSON_STRING))
             return false;
-        if (kern_names_add(&index->tensors, promise.tensor, 0) != KERN_NONE)
-            return fail(reader, "weight_map has tensor %s twice", promise.tensor);
-        if (!*promise.shard || strchr(promise.shard, '/'))
-            return fail(reader,
+        const char *shard = kern_tensor_json_copy(json, key + 1);
+        if (key->repeated)
+            return fail(json, "weight_map has tensor %s twice", tensor);
+        if (!*shard || strchr(shard, '/'))
+            return fail(json,
                         "weight_map names the shard \"%s\"; the name of a file beside the "
                         "index is needed",
-                        promise.shard);
-        kern_reserve(&index->promises, &index->capacity, index->count + 1, sizeof promise);
-        index->promises[index->count++] = promise;
+                        shard);
+        index->promises[index->count++] = (struct promise){tensor, shard};
     }
-    return !reader->failed;
+    return true;
 }
 
-static bool read_index(struct kern_json_reader *reader, struct index *index)
+static bool read_index(struct kern_tensor_json *json, const char *text, size_t length,
+                       struct index *index)
 {
-    bool first = true, found = false;
-    const char *key;
-    kern_json_reader_enter(reader, '{');
-    while (kern_json_reader_more(reader, '}', &first)) {
-        if (!kern_json_reader_key(reader, &key))
-            return false;
-        if (strcmp(key, "weight_map") != 0) {
-            kern_json_reader_skip(reader);
-        } else {
-            if (found)
-                return fail(reader, "it has %s twice", key);
-            found = true;
-            read_weight_map(reader, index);
-        }
-    }
-    return kern_json_reader_end(reader) && (found || fail(reader, "it has no %s", "weight_map"));
+    static const char name[] = "weight_map";
+    if (!kern_tensor_json_parse(json, text, length))
+        return false;
+    const struct kern_json_node *root = json->document.nodes, *key = kern_json_first(root);
+    for (uint32_t i = 0; i < root->size; i++, key = kern_json_next(key + 1))
+        if (key->repeated && kern_json_equals(&json->document, key, name))
+            return fail(json, "it has %s twice", name);
+    const struct kern_json_node *map = kern_json_find(&json->document, root, name);
+    return map ? read_weight_map(json, map, index) : fail(json, "it has no %s", name);
 }
 
 // Opens each shard once; [shards] gets the number that its file has in the set.
@@ -126,9 +120,7 @@ bool kern_safetensors_add_index(struct kern_safetensors *set, const char *direct
     char *text = kern_file_read(path, KERN_SAFETENSORS_HEADER_MAX, &length, KERN_EXIT_USAGE, diag);
     if (!text)
         return false;
-    struct kern_json_reader reader = {
-        .text = text,
-        .length = length,
+    struct kern_tensor_json json = {
         .path = path,
         .part = "the text",
         .arena = &set->arena,
@@ -137,11 +129,11 @@ bool kern_safetensors_add_index(struct kern_safetensors *set, const char *direct
     struct index index = {0};
     struct kern_names shards = {0};
     size_t first = set->count;
-    bool right = read_index(&reader, &index) &&
+    bool right = read_index(&json, text, length, &index) &&
                  add_shards(set, directory, path, &index, &shards, diag) &&
                  check_promises(set, first, path, &index, &shards, diag);
     kern_names_free(&shards);
-    kern_names_free(&index.tensors);
+    kern_json_free(&json.document);
     free(index.promises);
     free(text);
     return right;

@@ -4,103 +4,16 @@
 // printed here unless something goes wrong.
 #include "rank/internal.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 
 // Looks at the end event before the caller is asked whether to go on, which may cost a message.
 #define ROUNDS_BEFORE_ASKING 100
 
-// The driver's limits on a grid, the same on every device.
-static const uint64_t grid_max[3] = {INT32_MAX, 65535, 65535};
-
-static bool overflow(const struct rank_launch *launch, const char *what, struct kern_diag *diag)
-{
-    return kern_fail(diag, KERN_EXIT_MANIFEST, launch->place, "%s overflows at these vars", what);
-}
-
-// The grid at [vars]; *[empty] if an extent is 0.
-static bool evaluate_grid(const struct rank_launch *launch, const uint64_t *vars, uint64_t grid[3],
-                          bool *empty, struct kern_diag *diag)
-{
-    *empty = false;
-    for (int axis = 0; axis < 3; axis++) {
-        if (!kern_expr_value(launch->grid[axis], vars, &grid[axis])) {
-            return overflow(launch, "the grid", diag);
-        }
-        *empty = *empty || grid[axis] == 0;
-    }
-    for (int axis = 0; axis < 3 && !*empty; axis++) {
-        if (grid[axis] > grid_max[axis] || grid[axis] % launch->cluster[axis] != 0) {
-            return kern_fail(diag, KERN_EXIT_MANIFEST, launch->place,
-                             "its grid is %llu x %llu x %llu at these vars; it must be a multiple "
-                             "of the cluster %u x %u x %u and at most 2147483647 x 65535 x 65535",
-                             (unsigned long long)grid[0], (unsigned long long)grid[1],
-                             (unsigned long long)grid[2], launch->cluster[0], launch->cluster[1],
-                             launch->cluster[2]);
-        }
-    }
-    return true;
-}
-
-static bool evaluate_shared(const struct rank_launch *launch, const uint64_t *vars,
-                            uint64_t *shared, struct kern_diag *diag)
-{
-    *shared = 0;
-    if (launch->shared == NULL) {
-        return true;
-    }
-    if (!kern_expr_value(launch->shared, vars, shared)) {
-        return overflow(launch, "shared_mem", diag);
-    }
-    return *shared <= launch->shared_max ||
-           kern_fail(diag, KERN_EXIT_MANIFEST, launch->place,
-                     "it asks for %llu bytes of shared memory at these vars, %llu were set aside "
-                     "for the maxima",
-                     (unsigned long long)*shared, (unsigned long long)launch->shared_max);
-}
-
-static bool evaluate_stores(const struct rank_launch *launch, const uint64_t *vars,
-                            struct kern_diag *diag)
-{
-    for (size_t s = 0; s < launch->n_stores; s++) {
-        uint64_t value = 0;
-        if (!kern_expr_value(launch->stores[s].expr, vars, &value)) {
-            return overflow(launch, "a parameter", diag);
-        }
-        memcpy(launch->stores[s].to, &value, launch->stores[s].width);
-    }
-    return true;
-}
-
-static bool launch_kernel(struct kern_rank *rank, struct rank_launch *launch, const uint64_t *vars,
+static bool launch_kernel(struct kern_rank *rank, const struct rank_launch *launch,
                           struct kern_diag *diag)
 {
-    uint64_t grid[3], shared;
-    bool empty;
-    if (!evaluate_grid(launch, vars, grid, &empty, diag)) {
-        return false;
-    }
-    if (empty) {
-        return true;
-    }
-    if (!evaluate_shared(launch, vars, &shared, diag) || !evaluate_stores(launch, vars, diag)) {
-        return false;
-    }
-    CUlaunchConfig config = {
-        .gridDimX = (unsigned int)grid[0],
-        .gridDimY = (unsigned int)grid[1],
-        .gridDimZ = (unsigned int)grid[2],
-        .blockDimX = launch->block[0],
-        .blockDimY = launch->block[1],
-        .blockDimZ = launch->block[2],
-        .sharedMemBytes = (unsigned int)shared,
-        .hStream = rank->stream,
-        .attrs = launch->attributes,
-        .numAttrs = launch->n_attributes,
-    };
-    if (!KERN_CU(rank->device, diag, launch->place, cuLaunchKernelEx, &config, launch->function,
-                 launch->params, NULL)) {
+    if (!KERN_CU(rank->device, diag, launch->place, cuLaunchKernelEx, &launch->config,
+                 launch->function, launch->params, NULL)) {
         return false;
     }
     rank->issued_launches++;
@@ -108,10 +21,18 @@ static bool launch_kernel(struct kern_rank *rank, struct rank_launch *launch, co
     return true;
 }
 
-static bool in_range(const struct kern_when *when, const uint64_t *vars)
+static bool launch_builtin(struct kern_rank *rank, struct rank_launch *launch, const uint64_t *vars,
+                           struct kern_diag *diag)
 {
-    return when == NULL ||
-           (vars[when->var.index] >= when->min && vars[when->var.index] <= when->max);
+    bool issued;
+    if (!rank_builtin_launch(rank, launch, vars, &issued, diag)) {
+        return false;
+    }
+    if (issued) {
+        rank->issued_launches++;
+        rank->last_launch = launch;
+    }
+    return true;
 }
 
 bool rank_launch_range(struct kern_rank *rank, const struct rank_program *program, size_t first,
@@ -119,12 +40,17 @@ bool rank_launch_range(struct kern_rank *rank, const struct rank_program *progra
 {
     for (size_t l = first; l < end; l++) {
         struct rank_launch *launch = &program->launches[l];
-        if (!in_range(launch->when, vars)) {
+        if (launch->skipped) {
             continue;
         }
         switch (launch->kind) {
         case RANK_LAUNCH_KERNEL:
-            if (!launch_kernel(rank, launch, vars, diag)) {
+            if (!launch_kernel(rank, launch, diag)) {
+                return false;
+            }
+            break;
+        case RANK_LAUNCH_BUILTIN:
+            if (!launch_builtin(rank, launch, vars, diag)) {
                 return false;
             }
             break;
@@ -163,27 +89,59 @@ static bool check_peers(const struct kern_rank *rank, const struct rank_program 
     return ok;
 }
 
+struct rank_program *rank_step_check(const struct kern_rank *rank, uint32_t program,
+                                     const uint64_t *vars, struct kern_diag *diag)
+{
+    if (rank->programs == NULL || program >= rank->manifest->n_programs) {
+        kern_fail(diag, KERN_EXIT_USAGE, NULL, "there is no compiled program %u", program);
+        return NULL;
+    }
+    struct rank_program *run = &rank->programs[program];
+    if (run->declared->derive) {
+        kern_fail(diag, KERN_EXIT_USAGE, run->place,
+                  "a derive program runs while weights are loaded and at no other time");
+        return NULL;
+    }
+    bool ok = check_vars(rank, run, vars, diag) && check_peers(rank, run, diag) &&
+              rank_communicators_joined(rank, run, diag);
+    return ok ? run : NULL;
+}
+
+static bool launch_graph(struct kern_rank *rank, const struct rank_graph *graph,
+                         struct kern_diag *diag)
+{
+    if (!KERN_CU(rank->device, diag, graph->program->place, cuGraphLaunch, graph->exec,
+                 rank->stream)) {
+        return false;
+    }
+    rank->issued_launches = graph->launches;
+    rank->last_launch = graph->last_launch;
+    return true;
+}
+
 bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *vars,
                      struct kern_diag *diag)
 {
-    if (rank->programs == NULL || program >= rank->manifest->n_programs) {
-        return kern_fail(diag, KERN_EXIT_USAGE, NULL, "there is no compiled program %u", program);
+    struct rank_program *run = rank_step_check(rank, program, vars, diag);
+    if (run == NULL || !rank_enter(rank, diag)) {
+        return false;
     }
-    const struct rank_program *run = &rank->programs[program];
-    if (run->declared->derive) {
-        return kern_fail(diag, KERN_EXIT_USAGE, run->place,
-                         "a derive program runs while weights are loaded and at no other time");
+    const struct rank_graph *graph = NULL;
+    if (rank_graph_wanted(rank, run)) {
+        graph = rank_graph_get(rank, run, vars, diag);
     }
-    if (!check_vars(rank, run, vars, diag) || !check_peers(rank, run, diag) ||
-        !rank_enter(rank, diag) ||
-        !KERN_CU(rank->device, diag, run->place, cuEventRecord, rank->start, rank->stream)) {
+    if (graph == NULL && (rank_graph_wanted(rank, run) || !rank_program_fit(rank, run, vars, diag))) {
+        return false;
+    }
+    if (!KERN_CU(rank->device, diag, run->place, cuEventRecord, rank->start, rank->stream)) {
         return false;
     }
     rank->issued = run;
     rank->issued_launches = 0;
     rank->last_launch = NULL;
     rank->in_flight = true;
-    bool ok = rank_launch_range(rank, run, 0, run->n_launches, vars, diag);
+    bool ok = graph != NULL ? launch_graph(rank, graph, diag)
+                            : rank_launch_range(rank, run, 0, run->n_launches, vars, diag);
     // After a failure too, so that a wait finds the end of what was launched before it.
     CUresult recorded = rank->device->cu.cuEventRecord(rank->end, rank->stream);
     return ok && kern_cuda_check(rank->device, recorded, "cuEventRecord", run->place, diag);
@@ -217,6 +175,10 @@ bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
         if (result != CUDA_ERROR_NOT_READY) {
             kern_cuda_check(rank->device, result, "cuEventQuery", place, diag);
             return kern_fail(diag, KERN_EXIT_DEVICE, place, "it failed on the device; %s",
+                             issued_text(rank, diag));
+        }
+        if (round >= ROUNDS_BEFORE_ASKING && !rank_communicators_sound(rank, rank->issued, diag)) {
+            return kern_fail(diag, KERN_EXIT_PEER, place, "a collective of it failed; %s",
                              issued_text(rank, diag));
         }
         if (kern_deadline_passed(deadline)) {

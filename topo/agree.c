@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "topo/world.h"
+#include "topo/watchdog.h"
 
 // The most text that one rank sends: more would be 200 errors of a manifest that all ranks have.
 enum { MESSAGES_MAX = 200, TEXT_MAX = 1 << 20 };
@@ -153,17 +153,10 @@ enum kern_exit kern_world_agree(const struct kern_world *world, const char *phas
     int votes[CODES + 1] = {0}, sum[CODES + 1] = {0};
     votes[kern_diag_code(diag)] = 1;
     votes[CODES] = diag->count > 0;
-    MPI_Request request;
-    MPI_Iallreduce(votes, sum, CODES + 1, MPI_INT, MPI_SUM, world->comm, &request);
-    struct kern_diag late = {0};
-    if (!kern_world_await(world, &request, phase, &late)) {
-        kern_diag_print(diag, stderr, MESSAGES_MAX);
-        fprintf(stderr, "kern-rank: %s: rank %d (%s): %s\n", phase, world->rank,
-                world->members[world->rank].host, kern_diag_line(&late, 0));
-        kern_world_abort(world, KERN_EXIT_PEER);
-    }
+    KERN_WITH_OTHERS(world, phase,
+                     MPI_Allreduce(votes, sum, CODES + 1, MPI_INT, MPI_SUM, world->comm));
     if (sum[CODES])
-        gather_and_print(world, phase, diag);
+        KERN_WITH_OTHERS(world, phase, gather_and_print(world, phase, diag));
     kern_diag_clear(diag);
     enum kern_exit code = KERN_EXIT_OK;
     for (int c = 0; c < CODES; c++)

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "manifest/suggest.h"
+#include "topo/watchdog.h"
 
 #define GROUPS_FILE_MAX (16ull << 20)
 
@@ -148,7 +149,9 @@ static void join(const struct kern_world *world, struct kern_group_place *place)
     for (uint32_t i = 1; i < place->size; i++)
         if (world->members[place->members[i]].node != world->members[place->members[0]].node)
             place->spans_nodes = true;
-    MPI_Comm_split(world->comm, (int)place->number, (int)place->index, &place->comm);
+    KERN_WITH_OTHERS(world, "building groups",
+                     MPI_Comm_split(world->comm, (int)place->number, (int)place->index,
+                                    &place->comm));
 }
 
 static bool check_options(const struct kern_manifest *manifest,
@@ -201,8 +204,7 @@ bool kern_groups_build(const struct kern_world *world, const struct kern_manifes
     free(listed);
 
     // Splitting a communicator is a collective: nobody enters it unless everybody can.
-    int all = good;
-    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, world->comm);
+    bool all = kern_world_all(world, world->comm, good);
     for (uint32_t i = 0; all && i < groups->count; i++) {
         join(world, &groups->places[i]);
         groups->index[i] = groups->places[i].index;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "topo/watchdog.h"
 
 static bool describe(const struct kern_device *device, int ordinal, struct kern_place *place,
                      struct kern_diag *diag)
@@ -90,6 +91,8 @@ bool kern_place_choose(const struct kern_world *world, const struct kern_device 
     if (good)
         kern_place_bind(&own, device->kind == KERN_DEVICE_CUDA, bind);
     *places = kern_calloc((size_t)world->size, sizeof **places);
-    MPI_Allgather(&own, sizeof own, MPI_BYTE, *places, sizeof own, MPI_BYTE, world->comm);
+    KERN_WITH_OTHERS(world, "comparing devices",
+                     MPI_Allgather(&own, sizeof own, MPI_BYTE, *places, sizeof own, MPI_BYTE,
+                                   world->comm));
     return good && (share || check_distinct(world, *places, diag));
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "topo/watchdog.h"
 
 enum { ALARM_TAG = 7001 };
 
@@ -25,9 +26,12 @@ static bool check_singleton(const struct kern_world *world, struct kern_diag *di
 
 bool kern_world_open(struct kern_world *world, struct kern_diag *diag)
 {
-    int running = 0;
+    int running = 0, started = MPI_SUCCESS;
     MPI_Initialized(&running);
-    if (!running && MPI_Init(NULL, NULL) != MPI_SUCCESS)
+    kern_wait_begin(world, "starting MPI");
+    if (!running)
+        started = MPI_Init(NULL, NULL);
+    if (started != MPI_SUCCESS)
         return kern_fail(diag, KERN_EXIT_DEVICE, NULL, "MPI_Init failed");
     MPI_Comm_dup(MPI_COMM_WORLD, &world->comm);
     MPI_Comm_rank(world->comm, &world->rank);
@@ -52,7 +56,17 @@ bool kern_world_open(struct kern_world *world, struct kern_diag *diag)
         member->node = number[member->node];
     }
     free(number);
+    kern_board_open(&world->board, world->node_comm, world->local_rank, world->local_size);
+    kern_wait_end(world);
     return check_singleton(world, diag);
+}
+
+bool kern_world_all(const struct kern_world *world, MPI_Comm comm, bool mine)
+{
+    int all = mine;
+    KERN_WITH_OTHERS(world, "agreeing",
+                     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm));
+    return all != 0;
 }
 
 bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what,
@@ -80,10 +94,7 @@ bool kern_world_same(const struct kern_world *world, const void *bytes, size_t l
     if (length > sizeof reference)
         length = sizeof reference;
     memcpy(reference, bytes, length);
-    MPI_Request request;
-    MPI_Ibcast(reference, (int)length, MPI_BYTE, 0, world->comm, &request);
-    if (!kern_world_await(world, &request, what, diag))
-        kern_world_abort(world, KERN_EXIT_PEER);
+    KERN_WITH_OTHERS(world, what, MPI_Bcast(reference, (int)length, MPI_BYTE, 0, world->comm));
     if (memcmp(reference, bytes, length) == 0)
         return true;
     return kern_fail(diag, KERN_EXIT_USAGE, NULL, "%s on %s (rank %d) differs from rank 0's; %s", what,
@@ -114,12 +125,15 @@ static void drain_alarms(const struct kern_world *world)
 
 void kern_world_close(struct kern_world *world)
 {
+    kern_wait_begin(world, "leaving");
     drain_alarms(world);
+    kern_board_close(&world->board);
     MPI_Comm_free(&world->node_comm);
     MPI_Comm_free(&world->comm);
+    MPI_Finalize();
+    kern_wait_end(world);
     free(world->members);
     *world = (struct kern_world){0};
-    MPI_Finalize();
 }
 
 void kern_world_abort(const struct kern_world *world, enum kern_exit code)

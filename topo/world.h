@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/diag.h"
+#include "topo/board.h"
 
 #define KERN_HOST_BYTES 64
 
@@ -28,10 +29,15 @@ struct kern_world {
     int n_nodes;
     struct kern_member *members; // by rank
     double timeout;              // seconds that a wait for others may last; 0: for ever
+    struct kern_board board;     // where the processes of this node are
 };
 
 // Starts MPI (unless it runs already) and finds out where everybody is.
 bool kern_world_open(struct kern_world *world, struct kern_diag *diag);
+
+// Whether [mine] is true on every rank of [comm]. Like every wait for others it lasts at most
+// world->timeout seconds (topo/watchdog.h).
+bool kern_world_all(const struct kern_world *world, MPI_Comm comm, bool mine);
 
 // Waits for [request] at most world->timeout seconds; [what] names the wait in the message.
 bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what,

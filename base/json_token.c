@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "manifest/scan_token.h"
+#include "base/json_token.h"
 
 #include <stdint.h>
 #include <string.h>
 
-static struct kern_token wrong(const char *at, const char *error)
+static struct kern_json_token wrong(const char *at, const char *error)
 {
-    return (struct kern_token){.end = at, .error = error};
+    return (struct kern_json_token){.end = at, .error = error};
 }
 
 static bool is_digit(char c)
@@ -107,9 +107,9 @@ static bool is_ordinary(char c)
     return (unsigned char)c >= ' ' && (unsigned char)c < 0x80 && c != '"' && c != '\\';
 }
 
-struct kern_token kern_token_string(const char *text)
+struct kern_json_token kern_json_string_token(const char *text)
 {
-    struct kern_token token = {0};
+    struct kern_json_token token = {0};
     const char *error;
     for (text++;;) {
         while (is_ordinary(*text))
@@ -136,39 +136,23 @@ struct kern_token kern_token_string(const char *text)
     }
 }
 
-// Whether json-c would not keep the integer with these digits: what fits neither int64 nor uint64
-// is clamped, and the sign of -0 is lost.
-static bool is_unsafe(const char *digits, size_t count, bool negative)
+struct kern_json_token kern_json_number_token(const char *text)
 {
-    if (negative && count == 1 && digits[0] == '0')
-        return true;
-    const char *limit = negative ? "9223372036854775808" : "18446744073709551615";
-    size_t limit_count = strlen(limit);
-    return count > limit_count || (count == limit_count && memcmp(digits, limit, count) > 0);
-}
-
-struct kern_token kern_token_number(const char *text)
-{
-    bool negative = *text == '-';
-    text += negative;
+    text += *text == '-';
     const char *digits = text;
     if (!is_digit(*text))
         return wrong(text, "a number needs a digit here (there is no NaN and no Infinity in JSON)");
     while (is_digit(*text))
         text++;
-    size_t count = (size_t)(text - digits);
-    if (digits[0] == '0' && count > 1)
+    if (digits[0] == '0' && text - digits > 1)
         return wrong(digits, "a number does not begin with 0 and another digit");
-    bool integer = true;
     if (*text == '.') {
-        integer = false;
         if (!is_digit(*++text))
             return wrong(text, "a number needs a digit after its point");
         while (is_digit(*text))
             text++;
     }
     if (*text == 'e' || *text == 'E') {
-        integer = false;
         text++;
         text += *text == '+' || *text == '-';
         if (!is_digit(*text))
@@ -178,8 +162,7 @@ struct kern_token kern_token_number(const char *text)
     }
     if (hex_value(*text) >= 0 || (*text && strchr(".+-xXnN_", *text)))
         return wrong(text, "this does not belong to a number");
-    return (struct kern_token){.end = text,
-                               .unsafe = integer && is_unsafe(digits, count, negative)};
+    return (struct kern_json_token){.end = text};
 }
 
 // Writes [code] as UTF-8 and returns its length.
@@ -225,7 +208,7 @@ static char simple_escape(char letter)
     }
 }
 
-size_t kern_token_decode(const char *text, size_t length, char *decoded)
+size_t kern_json_decode(const char *text, size_t length, char *decoded)
 {
     char *out = decoded;
     for (size_t i = 0; i < length;) {

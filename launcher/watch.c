@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/watch.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "topo/watchdog.h"
+
+// Set by the handler, read between steps.
+static volatile sig_atomic_t received;
+
+static void on_signal(int signal)
+{
+    if (received)
+        _exit(128 + signal);
+    received = signal;
+}
+
+void kern_watch_start(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+int kern_watch_vote(const struct kern_world *world)
+{
+    int signal = received;
+    KERN_WITH_OTHERS(world, "asking for signals",
+                     MPI_Allreduce(MPI_IN_PLACE, &signal, 1, MPI_INT, MPI_MAX, world->comm));
+    return signal;
+}
+
+bool kern_watch_due(const struct kern_watch *watch, uint64_t step)
+{
+    return step >= watch->next;
+}
+
+void kern_watch_meet(struct kern_watch *watch, const struct kern_world *world, uint64_t step,
+                     bool failed)
+{
+    enum { MEET_EVERY_NS = 100000000, STEPS_MAX = 1000 };
+    // Every rank must meet after the same step, so the slowest rank's pace decides for all.
+    uint64_t steps = step > watch->last ? step - watch->last : 1;
+    uint64_t votes[3] = {(uint64_t)received, (kern_now() - watch->started) / steps, failed};
+    KERN_WITH_OTHERS(world, "meeting between steps",
+                     MPI_Allreduce(MPI_IN_PLACE, votes, 3, MPI_UINT64_T, MPI_MAX, world->comm));
+    uint64_t ahead = votes[1] ? MEET_EVERY_NS / votes[1] : STEPS_MAX;
+    watch->next = step + (ahead < 1 ? 1 : ahead > STEPS_MAX ? STEPS_MAX : ahead);
+    watch->last = step;
+    watch->started = kern_now();
+    watch->signal = (int)votes[0];
+    watch->failed = votes[2] != 0;
+}

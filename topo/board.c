@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "topo/board.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+// The slots, and before them a line of its own for the flag.
+enum { HEAD = 64 };
+
+void kern_board_open(struct kern_board *board, MPI_Comm node, int local_rank, int local_size)
+{
+    MPI_Aint mine = 0, bytes;
+    int unit;
+    char *base = NULL;
+    board->count = local_size;
+    board->self = local_rank;
+    if (local_rank == 0)
+        mine = HEAD + (MPI_Aint)sizeof *board->slots * local_size;
+    MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node, &base, &board->window);
+    MPI_Win_shared_query(board->window, 0, &bytes, &unit, &base);
+    if (local_rank == 0)
+        memset(base, 0, (size_t)mine);
+    board->told = (int *)(void *)base;
+    board->slots = (struct kern_board_slot *)(void *)(base + HEAD);
+    MPI_Barrier(node);
+    board->slots[local_rank].pid = (int)getpid();
+    kern_board_phase(board, "start");
+}
+
+void kern_board_close(struct kern_board *board)
+{
+    if (board->slots)
+        MPI_Win_free(&board->window);
+    *board = (struct kern_board){0};
+}
+
+static struct kern_board_slot *own(struct kern_board *board)
+{
+    return board->slots ? &board->slots[board->self] : NULL;
+}
+
+void kern_board_phase(struct kern_board *board, const char *phase)
+{
+    struct kern_board_slot *slot = own(board);
+    if (!slot)
+        return;
+    slot->program[0] = '\0';
+    slot->step = 0;
+    slot->since = kern_now();
+    snprintf(slot->phase, sizeof slot->phase, "%s", phase);
+}
+
+void kern_board_program(struct kern_board *board, const char *program)
+{
+    struct kern_board_slot *slot = own(board);
+    if (!slot)
+        return;
+    slot->step = 0;
+    slot->since = kern_now();
+    snprintf(slot->program, sizeof slot->program, "%s", program ? program : "");
+}
+
+void kern_board_step(struct kern_board *board, uint64_t step)
+{
+    struct kern_board_slot *slot = own(board);
+    if (!slot)
+        return;
+    slot->step = step;
+    slot->since = kern_now();
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The deadline on every wait for other ranks. MPI's own calls wait for ever; a timer ends the process
+// when one of them lasts longer than --timeout, after saying who is late.
+#ifndef KERN_TOPO_WATCHDOG_H
+#define KERN_TOPO_WATCHDOG_H
+
+#include "topo/world.h"
+
+// From here to kern_wait_end this process waits for others; [what] says for what, and must live as
+// long. Waits do not nest. [world] may be half open: MPI_Init is such a wait.
+void kern_wait_begin(const struct kern_world *world, const char *what);
+void kern_wait_end(const struct kern_world *world);
+
+// A call that needs other ranks to return.
+#define KERN_WITH_OTHERS(world, what, call)                                                        \
+    do {                                                                                           \
+        kern_wait_begin((world), (what));                                                          \
+        (void)(call);                                                                              \
+        kern_wait_end(world);                                                                      \
+    } while (0)
+
+// Says on stderr what this process waited for and who on this node is late, once per node.
+void kern_wait_tell(const struct kern_world *world, const char *what);
+
+#endif
