@@ -116,5 +116,10 @@ void kern_run_inputs(struct kern_run *run)
     for (size_t i = 0; good && i < run->n_driven; i++)
         good = prepare_program(run, set, &run->driven[i]);
     kern_safetensors_close(set);
+    // What the outputs are compared with is needed last, but a missing file should not cost a run.
+    if (run->options.check) {
+        const char *path = kern_run_path(run, run->options.check, &arena);
+        kern_safetensors_close(kern_safetensors_open(&path, 1, &run->diag));
+    }
     kern_arena_free(&arena);
 }
