@@ -127,10 +127,11 @@ static bool check_sign(const struct rank_builtin *builtin, enum kern_role role,
                        const struct kern_param *param, struct kern_diag *diag)
 {
     const struct rank_value *operand = &builtin->operands[role];
-    int64_t value = param->kind == KERN_PARAM_I32 ? (int32_t)operand->value : (int64_t)operand->value;
+    int64_t value =
+        param->kind == KERN_PARAM_I32 ? (int32_t)operand->value : (int64_t)operand->value;
     return operand->expr != NULL || value >= 0 ||
-           kern_fail(diag, KERN_EXIT_MANIFEST, builtin->place, "%s is %lld; it must not be negative",
-                     kern_role_name(role), (long long)value);
+           kern_fail(diag, KERN_EXIT_MANIFEST, builtin->place,
+                     "%s is %lld; it must not be negative", kern_role_name(role), (long long)value);
 }
 
 static bool bind_operands(struct rank_call_site *site, struct rank_builtin *builtin,

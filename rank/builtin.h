@@ -91,8 +91,8 @@ uint32_t rank_gemm_alignment(const struct rank_builtin *builtin, enum kern_role 
 // Makes what does not depend on the shape: descriptor, and the pinned algorithm or the preference.
 bool rank_gemm_prepare(struct kern_rank *rank, struct rank_builtin *builtin,
                        const struct kern_gemm_algo *algo, struct kern_diag *diag);
-// What is kept for [shape], made if it is new; NULL if no algorithm will do. Borrowed until the next
-// call.
+// What is kept for [shape], made if it is new; NULL if no algorithm will do. Borrowed until the
+// next call.
 const struct rank_gemm_plan *rank_gemm_plan(struct kern_rank *rank,
                                             const struct rank_builtin *builtin,
                                             const struct rank_gemm_shape *shape,

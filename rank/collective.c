@@ -11,7 +11,7 @@
 #define ENQUEUE_SECONDS 60.0
 
 struct extent {
-    uint64_t count; // elements of one member
+    uint64_t count;      // elements of one member
     uint64_t send, recv; // UINT64_MAX: more than 64 bits can count
 };
 
@@ -44,24 +44,24 @@ static bool check_overlap(const struct kern_rank *rank, const struct rank_builti
                           const struct extent *extent, struct kern_diag *diag)
 {
     uint64_t size = kern_dtype_bytes(builtin->info->operand);
-    uint64_t send = builtin->operands[KERN_ROLE_SEND].value;
-    uint64_t recv = builtin->operands[KERN_ROLE_RECV].value;
+    uint64_t send = builtin->operands[KERN_ROLE_SEND].value, send_bytes = extent->send * size;
+    uint64_t recv = builtin->operands[KERN_ROLE_RECV].value, recv_bytes = extent->recv * size;
     uint64_t block = rank->group_index[builtin->group] * extent->count * size;
-    bool gathers = builtin->info->builtin == KERN_BUILTIN_NCCL_ALLGATHER;
-    bool scatters = builtin->info->builtin == KERN_BUILTIN_NCCL_REDUCESCATTER;
-    bool apart = send + extent->send * size <= recv || recv + extent->recv * size <= send;
-    bool in_place = gathers    ? send == recv + block
-                    : scatters ? recv == send + block
-                               : send == recv;
-    return apart || in_place ||
+    const char *right = "be the same memory";
+    uint64_t own_send = send, own_recv = recv; // this member's block of either
+    if (builtin->info->builtin == KERN_BUILTIN_NCCL_ALLGATHER) {
+        own_recv += block;
+        right = "send must be this member's block of recv";
+    } else if (builtin->info->builtin == KERN_BUILTIN_NCCL_REDUCESCATTER) {
+        own_send += block;
+        right = "recv must be this member's block of send";
+    }
+    return send + send_bytes <= recv || recv + recv_bytes <= send || own_send == own_recv ||
            kern_fail(diag, KERN_EXIT_MANIFEST, builtin->place,
-                     "send (%llu bytes at 0x%llx) and recv (%llu bytes at 0x%llx) overlap; they must "
-                     "lie apart or %s",
-                     (unsigned long long)(extent->send * size), (unsigned long long)send,
-                     (unsigned long long)(extent->recv * size), (unsigned long long)recv,
-                     gathers    ? "send must be this member's block of recv"
-                     : scatters ? "recv must be this member's block of send"
-                                : "be the same memory");
+                     "send (%llu bytes at 0x%llx) and recv (%llu bytes at 0x%llx) overlap; they "
+                     "must lie apart or %s",
+                     (unsigned long long)send_bytes, (unsigned long long)send,
+                     (unsigned long long)recv_bytes, (unsigned long long)recv, right);
 }
 
 static bool check_extent(const struct kern_rank *rank, const struct rank_builtin *builtin,
@@ -164,6 +164,7 @@ bool rank_collective_launch(struct kern_rank *rank, const struct rank_builtin *b
     }
     ncclComm_t comm = rank->communicators[builtin->group].comm;
     ncclResult_t result = await_enqueued(rank, comm, call(rank, builtin, extent.count, comm));
-    *issued = kern_nccl_check(rank->device, result, comm, builtin->info->name, builtin->place, diag);
+    *issued =
+        kern_nccl_check(rank->device, result, comm, builtin->info->name, builtin->place, diag);
     return *issued;
 }

@@ -14,7 +14,8 @@ bool kern_rank_set_communicator(struct kern_rank *rank, uint32_t group, ncclComm
     struct rank_communicator *communicator = &rank->communicators[group];
     const char *name = rank->manifest->groups[group].name;
     if (!communicator->needed) {
-        return kern_fail(diag, KERN_EXIT_USAGE, name, "no launch names a communicator of this group");
+        return kern_fail(diag, KERN_EXIT_USAGE, name,
+                         "no launch names a communicator of this group");
     }
     if (communicator->comm != NULL) {
         return kern_fail(diag, KERN_EXIT_USAGE, name, "the rank has joined this group already");
@@ -64,12 +65,13 @@ static bool is_sound(const struct kern_rank *rank, uint32_t group, const char *p
     }
     const char *words = nccl->ncclGetLastError(comm);
     bool logged = words != NULL && *words != '\0';
-    return kern_fail(diag, error == ncclRemoteError ? KERN_EXIT_PEER : KERN_EXIT_DEVICE, place,
-                     "the communicator of group %s, in which this rank is member %u of %llu, failed: "
-                     "%s%s%s",
-                     declared->name, rank->group_index[group], (unsigned long long)declared->size,
-                     nccl->ncclGetErrorString(error), logged ? "; NCCL's last words: " : "",
-                     logged ? words : "");
+    return kern_fail(
+        diag, error == ncclRemoteError ? KERN_EXIT_PEER : KERN_EXIT_DEVICE, place,
+        "the communicator of group %s, in which this rank is member %u of %llu, failed: "
+        "%s%s%s",
+        declared->name, rank->group_index[group], (unsigned long long)declared->size,
+        nccl->ncclGetErrorString(error), logged ? "; NCCL's last words: " : "",
+        logged ? words : "");
 }
 
 bool rank_communicators_sound(const struct kern_rank *rank, const struct rank_program *program,

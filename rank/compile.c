@@ -133,22 +133,25 @@ static bool compile_params(struct rank_call_site *site, const struct kern_launch
     return true;
 }
 
-static void compile_attributes(struct rank_launch *launch, const struct kern_launch *declared)
+static void compile_attributes(struct kern_arena *arena, struct rank_launch *launch,
+                               const struct kern_launch *declared)
 {
     CUlaunchConfig *config = &launch->config;
-    config->attrs = launch->attributes;
+    if (declared->has_cluster || declared->pdl) {
+        config->attrs = kern_arena_array(arena, 2, sizeof(*config->attrs));
+    }
     for (int axis = 0; axis < 3; axis++) {
         launch->cluster[axis] = declared->has_cluster ? declared->cluster[axis] : 1;
     }
     if (declared->has_cluster) {
-        CUlaunchAttribute *attribute = &launch->attributes[config->numAttrs++];
+        CUlaunchAttribute *attribute = &config->attrs[config->numAttrs++];
         attribute->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
         attribute->value.clusterDim.x = declared->cluster[0];
         attribute->value.clusterDim.y = declared->cluster[1];
         attribute->value.clusterDim.z = declared->cluster[2];
     }
     if (declared->pdl) {
-        CUlaunchAttribute *attribute = &launch->attributes[config->numAttrs++];
+        CUlaunchAttribute *attribute = &config->attrs[config->numAttrs++];
         attribute->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attribute->value.programmaticStreamSerializationAllowed = 1;
     }
@@ -174,7 +177,7 @@ static bool compile_kernel(struct rank_call_site *site, const struct kern_launch
     launch->config.blockDimY = declared->block[1];
     launch->config.blockDimZ = declared->block[2];
     launch->config.hStream = site->rank->stream;
-    compile_attributes(launch, declared);
+    compile_attributes(&site->rank->arena, launch, declared);
     if (!compile_params(site, declared, diag)) {
         return false;
     }

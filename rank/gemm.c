@@ -2,7 +2,8 @@
 //
 // Matrix products C[m,n] = A[m,k] W[n,k]^T of row-major matrices. To the libraries, which think in
 // columns, the same memory is C'[n,m] = W'^T A' with W' [k,n] and A' [k,m]: W is their A and is
-// transposed, A is their B, rows and columns of C change places, and row strides are column strides.
+// transposed, A is their B, rows and columns of C change places, and row strides are column
+// strides.
 #include "rank/builtin.h"
 
 // What cuBLASLt asks of fp8 products: pointers and strides of 16 bytes (cuBLAS documentation,
@@ -187,8 +188,7 @@ static bool launch_cublas(struct kern_rank *rank, const struct rank_builtin *bui
         rank_operand_pointer(builtin, KERN_ROLE_A), CUDA_R_16BF, (int)shape->lda, &zero,
         rank_operand_pointer(builtin, KERN_ROLE_C), CUDA_R_32F, (int)shape->ldc, CUBLAS_COMPUTE_32F,
         CUBLAS_GEMM_DEFAULT);
-    return status == CUBLAS_STATUS_SUCCESS ||
-           refused(builtin, shape, status, "cublasGemmEx", diag);
+    return status == CUBLAS_STATUS_SUCCESS || refused(builtin, shape, status, "cublasGemmEx", diag);
 }
 
 static bool launch_cublaslt(struct kern_rank *rank, const struct rank_builtin *builtin,

@@ -78,8 +78,10 @@ static const struct {
     size_t bytes;
 } algo_attributes[] = {
 #define ATTRIBUTE(member, which)                                                                   \
-    {#member, CUBLASLT_ALGO_CONFIG_##which, offsetof(struct kern_gemm_algo, member),               \
-     sizeof(((struct kern_gemm_algo *)NULL)->member)}
+    {                                                                                              \
+#member, CUBLASLT_ALGO_CONFIG_##which, offsetof(struct kern_gemm_algo, member),            \
+            sizeof(((struct kern_gemm_algo *)NULL)->member)                                        \
+    }
     ATTRIBUTE(tile, TILE_ID),
     ATTRIBUTE(stages, STAGES_ID),
     ATTRIBUTE(split_k, SPLITK_NUM),
@@ -116,9 +118,9 @@ static bool make_pinned(struct kern_rank *rank, const struct rank_builtin *built
     cublasLtMatmulAlgo_t *pinned = &builtin->gemm->pinned;
     cudaDataType_t operand = rank_gemm_type(builtin, KERN_ROLE_A);
     cudaDataType_t result = rank_gemm_type(builtin, KERN_ROLE_C);
-    cublasStatus_t status = lt->cublasLtMatmulAlgoInit(rank->blas.lt, CUBLAS_COMPUTE_32F, CUDA_R_32F,
-                                                       operand, operand, result, result, algo->id,
-                                                       pinned);
+    cublasStatus_t status =
+        lt->cublasLtMatmulAlgoInit(rank->blas.lt, CUBLAS_COMPUTE_32F, CUDA_R_32F, operand, operand,
+                                   result, result, algo->id, pinned);
     if (status != CUBLAS_STATUS_SUCCESS) {
         return refuse_attribute(builtin, "id", algo, status, diag);
     }

@@ -48,8 +48,6 @@ struct rank_launch {
 
     struct rank_store *stores;
     size_t n_stores;
-    CUlaunchAttribute attributes[2]; // what the config points to
-
     const char *place; // "programs.step.calls[2] (dispatch) launch 0 kern_ep_dispatch"
 };
 

@@ -85,6 +85,7 @@ bool fixture_create(struct rank_fixture *fixture, const char *json)
         .n_kernel_dirs = fixture->n_dirs,
         .capacity = fixture->capacity,
         .seqs = fixture->seqs,
+        .graphs = fixture->graphs,
     };
     fixture->rank = kern_rank_create(&config, &fixture->diag);
     return fixture->rank != NULL;
@@ -120,6 +121,7 @@ void fixture_close(struct rank_fixture *fixture)
     struct kern_emu_stats stats = fixture_stats(fixture);
     assert_int_equal(stats.live_bytes, 0);
     assert_int_equal(stats.streams + stats.events + stats.modules + stats.functions, 0);
+    assert_int_equal(stats.graphs + stats.graph_execs, 0);
     assert_int_equal(stats.memory_handles + stats.mappings + stats.reservations, 0);
     assert_int_equal(stats.allocations + stats.host_ranges, 0);
     kern_device_close(fixture->device);

@@ -37,6 +37,7 @@ struct rank_fixture {
     int ordinal;
     uint64_t capacity;
     uint64_t seqs;
+    enum kern_graphs graphs;
     const char *artifact;    // whose digest @SHA is; NULL: FIXTURE_ARTIFACT
     const char *const *dirs; // NULL: FIXTURE_DIRECTORY
     size_t n_dirs;

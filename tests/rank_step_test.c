@@ -449,28 +449,6 @@ static void the_example_artifact_runs(void **state)
     fixture_close(&fixture);
 }
 
-static void built_ins_are_refused_for_now(void **state)
-{
-    (void)state;
-    struct rank_fixture fixture = {0};
-    // clang-format off
-    assert_false(fixture_try(
-        &fixture,
-        "{'schema_version': 7, 'model': 'test', 'modules': {},"
-        "'buffers': {'a': {'dtype': 'bf16', 'shape': [2, 16], 'kind': 'input'},"
-        " 'w': {'dtype': 'bf16', 'shape': [16, 16], 'kind': 'input'},"
-        " 'c': {'dtype': 'bf16', 'shape': [2, 16], 'kind': 'output'}},"
-        "'ops': {'mm': {'params': ['in buffer<bf16>', 'in buffer<bf16>', 'out buffer<bf16>',"
-        "  'i32', 'i32', 'i32'], 'impl': {'launches': [{'entry': 'extern:cublaslt_bf16_tn'}]}}},"
-        "'programs': {'step': {'calls': [{'op': 'mm', 'args': [{'buf': 'a'}, {'buf': 'w'},"
-        " {'buf': 'c'}, {'i32': 2}, {'i32': 16}, {'i32': 16}]}]}}}"));
-    // clang-format on
-    fixture_expect(&fixture, KERN_EXIT_ARTIFACT,
-                   "programs.step.calls[0] (mm) launch 0 extern:cublaslt_bf16_tn", "kernels only",
-                   NULL);
-    fixture_close(&fixture);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,7 +465,6 @@ int main(void)
         cmocka_unit_test(packs_hold_every_source),
         cmocka_unit_test(a_tensormap_that_finds_no_slice),
         cmocka_unit_test(the_example_artifact_runs),
-        cmocka_unit_test(built_ins_are_refused_for_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
