@@ -41,26 +41,13 @@ static const struct kern_expr var_n = {.kind = KERN_EXPR_VAR, .var = {.name = "n
 static const struct kern_expr n_times_8 = {.kind = KERN_EXPR_MUL, .a = &var_n, .value = 8};
 static const uint64_t n_4[] = {4}, n_vast[] = {UINT64_MAX};
 
-#define INT(value)                                                                                 \
-    {                                                                                              \
-        .kind = KERN_BOUND_INT, .integer = value                                                   \
-    }
-#define FLOAT(value)                                                                               \
-    {                                                                                              \
-        .kind = KERN_BOUND_FLOAT, .real = value                                                    \
-    }
-#define EXPR(expression)                                                                           \
-    {                                                                                              \
-        .kind = KERN_BOUND_EXPR, .expr = &expression                                               \
-    }
-#define INTO_BUFFER(i, n)                                                                          \
-    {                                                                                              \
-        .index_into = {.name = "target", .index = i}, .target = KERN_TARGET_BUFFER, .stride = n    \
-    }
-#define INTO_STATE(i, n)                                                                           \
-    {                                                                                              \
-        .index_into = {.name = "target", .index = i}, .target = KERN_TARGET_STATE, .stride = n     \
-    }
+// What stands in the braces of a bound and of a domain.
+#define INT(value) .kind = KERN_BOUND_INT, .integer = value
+#define FLOAT(value) .kind = KERN_BOUND_FLOAT, .real = value
+#define EXPR(expression) .kind = KERN_BOUND_EXPR, .expr = &expression
+#define INTO(kind, i, n) .index_into = {.name = "target", .index = i}, .target = kind, .stride = n
+#define INTO_BUFFER(i, n) INTO(KERN_TARGET_BUFFER, i, n)
+#define INTO_STATE(i, n) INTO(KERN_TARGET_STATE, i, n)
 
 static struct kern_buffer buffer_of(enum kern_dtype dtype, const struct kern_domain *domain)
 {
@@ -77,20 +64,20 @@ static const struct {
     bool has_lo, has_hi;
     int64_t lo, hi;
 } ranges[] = {
-    {{.min = INT(-3), .max = INT(5)}, true, true, -3, 5},
-    {{.min = INT(1), .max = EXPR(var_n)}, true, true, 1, 4},
-    {{.max = EXPR(n_times_8)}, false, true, 0, 32},
-    {{.min = FLOAT(2.0)}, true, false, 2, 0},
+    {{.min = {INT(-3)}, .max = {INT(5)}}, true, true, -3, 5},
+    {{.min = {INT(1)}, .max = {EXPR(var_n)}}, true, true, 1, 4},
+    {{.max = {EXPR(n_times_8)}}, false, true, 0, 32},
+    {{.min = {FLOAT(2.0)}}, true, false, 2, 0},
     {{.monotone = true}, false, false, 0, 0},
-    {INTO_BUFFER(EMBED, 1), true, true, 0, 63},
-    {INTO_BUFFER(EMBED, 16), true, true, 0, 3},
-    {INTO_BUFFER(EMBED, 100), true, true, 0, 0},
-    {INTO_BUFFER(N_ROWS, 1), true, true, 0, 3},
-    {INTO_STATE(PAGED, 16), true, true, 0, 255},
-    {INTO_STATE(PAGED, 4097), true, true, 0, 0},
-    {INTO_STATE(LINES, 8), true, true, 0, 17},
-    {INTO_STATE(FIXED, 1), true, true, 0, 4095},
-    {INTO_STATE(HOSTED, 1), true, false, 0, 0},
+    {{INTO_BUFFER(EMBED, 1)}, true, true, 0, 63},
+    {{INTO_BUFFER(EMBED, 16)}, true, true, 0, 3},
+    {{INTO_BUFFER(EMBED, 100)}, true, true, 0, 0},
+    {{INTO_BUFFER(N_ROWS, 1)}, true, true, 0, 3},
+    {{INTO_STATE(PAGED, 16)}, true, true, 0, 255},
+    {{INTO_STATE(PAGED, 4097)}, true, true, 0, 0},
+    {{INTO_STATE(LINES, 8)}, true, true, 0, 17},
+    {{INTO_STATE(FIXED, 1)}, true, true, 0, 4095},
+    {{INTO_STATE(HOSTED, 1)}, true, false, 0, 0},
 };
 
 static void ranges_are_resolved(void **state)
@@ -117,7 +104,7 @@ static void a_fractional_bound_is_not_integral(void **state)
     (void)state;
     struct kern_diag diag = {0};
     struct kern_range range;
-    const struct kern_domain domain = {.min = INT(0), .max = FLOAT(0.5)};
+    const struct kern_domain domain = {.min = {INT(0)}, .max = {FLOAT(0.5)}};
     struct kern_buffer buffer = buffer_of(KERN_BF16, &domain);
     assert_true(kern_domain_range(&manifest, &buffer, n_4, &provision, &range, &diag));
     assert_false(range.integral);
@@ -132,12 +119,12 @@ static void impossible_ranges_are_errors(void **state)
         const uint64_t *vars;
         const char *text;
     } cases[] = {
-        {{.min = INT(5), .max = EXPR(var_n)}, n_4, "its domain is empty at these vars: 5..4"},
-        {{.min = FLOAT(0.5), .max = FLOAT(0.25)}, n_4, "empty at these vars: 0.5..0.25"},
-        {{.max = EXPR(n_times_8)}, n_vast, "max of its domain is larger than"},
-        {{.min = EXPR(var_n)}, n_vast, "min of its domain is larger than"},
-        {INTO_STATE(VAST, 1), n_4, "index_into of its domain is larger than"},
-        {INTO_BUFFER(N_ROWS, 1), n_vast, "index_into of its domain is larger than"},
+        {{.min = {INT(5)}, .max = {EXPR(var_n)}}, n_4, "its domain is empty at these vars: 5..4"},
+        {{.min = {FLOAT(0.5)}, .max = {FLOAT(0.25)}}, n_4, "empty at these vars: 0.5..0.25"},
+        {{.max = {EXPR(n_times_8)}}, n_vast, "max of its domain is larger than"},
+        {{.min = {EXPR(var_n)}}, n_vast, "min of its domain is larger than"},
+        {{INTO_STATE(VAST, 1)}, n_4, "index_into of its domain is larger than"},
+        {{INTO_BUFFER(N_ROWS, 1)}, n_vast, "index_into of its domain is larger than"},
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
         struct kern_diag diag = {0};
@@ -169,23 +156,23 @@ static bool check(enum kern_dtype dtype, const struct kern_domain *domain, const
 static void integers_are_checked_exactly(void **state)
 {
     (void)state;
-    const struct kern_domain small = {.min = INT(-2), .max = INT(5)};
+    const struct kern_domain small = {.min = {INT(-2)}, .max = {INT(5)}};
     const int32_t good[] = {-2, 0, 5}, bad[] = {0, 6, 7};
     assert_true(check(KERN_I32, &small, good, sizeof good, NULL));
     assert_true(check(KERN_I32, &small, bad, 4, NULL));
     assert_false(check(KERN_I32, &small, bad, sizeof bad, "element 1 is 6; its domain is -2..5"));
 
     // 2^53 + 1 is no double, and neither is 2^63 - 1.
-    const struct kern_domain wide = {.max = INT(1ll << 53)};
+    const struct kern_domain wide = {.max = {INT(1ll << 53)}};
     const int64_t above = (1ll << 53) + 1;
     assert_false(check(KERN_I64, &wide, &above, 8,
                        "element 0 is 9007199254740993; its domain is ..9007199254740992"));
-    const struct kern_domain widest = {.min = INT(INT64_MAX)};
+    const struct kern_domain widest = {.min = {INT(INT64_MAX)}};
     const uint64_t at = INT64_MAX, below = at - 1, top = UINT64_MAX;
     assert_true(check(KERN_U64, &widest, &at, 8, NULL));
     assert_true(check(KERN_U64, &widest, &top, 8, NULL));
     assert_false(check(KERN_U64, &widest, &below, 8, NULL));
-    const struct kern_domain positive = {.min = INT(0)};
+    const struct kern_domain positive = {.min = {INT(0)}};
     const int64_t least = INT64_MIN;
     assert_true(check(KERN_U64, &positive, &top, 8, NULL));
     assert_false(check(KERN_I64, &positive, &least, 8,
@@ -195,13 +182,13 @@ static void integers_are_checked_exactly(void **state)
 static void floats_are_checked_and_nan_is_never_inside(void **state)
 {
     (void)state;
-    const struct kern_domain unit = {.min = INT(0), .max = FLOAT(0.5)};
+    const struct kern_domain unit = {.min = {INT(0)}, .max = {FLOAT(0.5)}};
     const float good[] = {0, -0.0f, 0.5f}, bad[] = {0.5f, 0.75f}, nan = NAN, infinity = INFINITY;
     assert_true(check(KERN_F32, &unit, good, sizeof good, NULL));
     assert_false(
         check(KERN_F32, &unit, bad, sizeof bad, "element 1 is 0.75; its domain is 0..0.5"));
     assert_false(check(KERN_F32, &unit, &infinity, 4, "element 0 is inf; its domain is 0..0.5"));
-    const struct kern_domain open = {.monotone = true}, above = {.min = INT(3)};
+    const struct kern_domain open = {.monotone = true}, above = {.min = {INT(3)}};
     assert_false(check(KERN_F32, &open, &nan, 4, "element 0 is nan; its domain is .."));
     assert_false(check(KERN_F32, &unit, &nan, 4, NULL));
     assert_true(check(KERN_F32, &above, &infinity, 4, NULL));
@@ -215,7 +202,7 @@ static void floats_are_checked_and_nan_is_never_inside(void **state)
 static void monotone_is_asked_within_the_prefix(void **state)
 {
     (void)state;
-    const struct kern_domain domain = {.min = INT(0), .monotone = true};
+    const struct kern_domain domain = {.min = {INT(0)}, .monotone = true};
     const int32_t values[] = {0, 3, 3, 7, 6};
     assert_true(check(KERN_I32, &domain, values, 16, NULL));
     assert_false(check(KERN_I32, &domain, values, 20,
@@ -231,7 +218,7 @@ static void half_an_element_is_refused(void **state)
 {
     (void)state;
     const int32_t values[] = {0, 0};
-    const struct kern_domain domain = {.min = INT(0)};
+    const struct kern_domain domain = {.min = {INT(0)}};
     const char *text = "7 bytes are no whole number of i32 elements of 4 bytes";
     assert_false(check(KERN_I32, &domain, values, 7, text));
     assert_false(check(KERN_I32, NULL, values, 7, text));
@@ -260,7 +247,7 @@ static bool synthesize(const char *name, enum kern_dtype dtype, const struct ker
 static void made_up_values_are_the_same_everywhere(void **state)
 {
     (void)state;
-    const struct kern_domain vocabulary = {.min = INT(0), .max = INT(511)};
+    const struct kern_domain vocabulary = {.min = {INT(0)}, .max = {INT(511)}};
     const int32_t tokens[] = {34, 141, 264, 79, 35, 56, 268, 474};
     int32_t made[8];
     assert_true(synthesize("tokens", KERN_I32, &vocabulary, 7, made, 8, NULL));
@@ -274,7 +261,7 @@ static void made_up_values_are_the_same_everywhere(void **state)
 
     const uint32_t normal[] = {0x3e5554cd, 0x3f8d92f9, 0x3f8996dc, 0xbf15b218};
     const uint32_t uniform[] = {0x3eccf440, 0x3dc26414, 0xbd82e582, 0xbceb94f2};
-    const struct kern_domain bounded = {.min = FLOAT(-0.3), .max = FLOAT(0.7)};
+    const struct kern_domain bounded = {.min = {FLOAT(-0.3)}, .max = {FLOAT(0.7)}};
     uint32_t made_floats[4];
     assert_true(synthesize("hidden", KERN_F32, NULL, 7, made_floats, 4, NULL));
     assert_memory_equal(made_floats, normal, sizeof normal);
@@ -286,7 +273,7 @@ static void seed_and_name_decide(void **state)
 {
     (void)state;
     uint64_t base[4], seed[4], name[4];
-    const struct kern_domain all = {.max = INT(INT64_MAX)};
+    const struct kern_domain all = {.max = {INT(INT64_MAX)}};
     assert_true(synthesize("a", KERN_U64, &all, 1, base, 4, NULL));
     assert_true(synthesize("a", KERN_U64, &all, 2, seed, 4, NULL));
     assert_true(synthesize("b", KERN_U64, &all, 1, name, 4, NULL));
@@ -300,14 +287,15 @@ static void every_made_up_value_is_inside(void **state)
 {
     (void)state;
     static const struct kern_domain domains[] = {
-        {.min = FLOAT(0.1), .max = FLOAT(0.1171875)}, // rounding steps over both in 8 and 16 bits
-        {.min = FLOAT(-0.3)},
-        {.max = FLOAT(-0.3)},
-        {.min = FLOAT(300), .max = FLOAT(1e30)},
-        {.min = FLOAT(1e-30), .max = FLOAT(0.01)},
-        {.min = INT(-1), .max = INT(1)},
-        {.max = INT(1), .monotone = true},
-        {.min = INT(2), .max = INT(40), .monotone = true},
+        {.min = {FLOAT(0.1)},
+         .max = {FLOAT(0.1171875)}}, // rounding steps over both in 8 and 16 bits
+        {.min = {FLOAT(-0.3)}},
+        {.max = {FLOAT(-0.3)}},
+        {.min = {FLOAT(300)}, .max = {FLOAT(1e30)}},
+        {.min = {FLOAT(1e-30)}, .max = {FLOAT(0.01)}},
+        {.min = {INT(-1)}, .max = {INT(1)}},
+        {.max = {INT(1)}, .monotone = true},
+        {.min = {INT(2)}, .max = {INT(40)}, .monotone = true},
         {.monotone = true},
     };
     static const enum kern_dtype dtypes[] = {KERN_BF16, KERN_F16, KERN_F32,    KERN_FP8E4M3,
@@ -334,7 +322,7 @@ static void whole_ranges_are_used(void **state)
     (void)state;
     static int8_t bytes[20000];
     int counts[256] = {0};
-    const struct kern_domain die = {.min = INT(-3), .max = INT(2)}, any = {.monotone = true};
+    const struct kern_domain die = {.min = {INT(-3)}, .max = {INT(2)}}, any = {.monotone = true};
     assert_true(synthesize("x", KERN_I8, &die, 0, bytes, LENGTH(bytes), NULL));
     for (size_t i = 0; i < LENGTH(bytes); i++)
         counts[bytes[i] + 3]++;
@@ -371,7 +359,7 @@ static void scales_are_near_one_unless_bounded(void **state)
     assert_true(synthesize("x", KERN_FP8E8M0, NULL, 0, codes, LENGTH(codes), NULL));
     for (size_t i = 0; i < LENGTH(codes); i++)
         assert_in_range(codes[i], 120, 134);
-    const struct kern_domain domain = {.min = FLOAT(0.3), .max = INT(4)};
+    const struct kern_domain domain = {.min = {FLOAT(0.3)}, .max = {INT(4)}};
     bool seen[256] = {false};
     assert_true(synthesize("x", KERN_FP8E8M0, &domain, 0, codes, LENGTH(codes), NULL));
     for (size_t i = 0; i < LENGTH(codes); i++) {
@@ -384,10 +372,10 @@ static void scales_are_near_one_unless_bounded(void **state)
 static void what_nobody_described_is_not_made_up(void **state)
 {
     (void)state;
-    const struct kern_domain hosted = INTO_STATE(HOSTED, 1), high = {.min = INT(300)};
-    const struct kern_domain gap = {.min = FLOAT(500), .max = FLOAT(600)};
-    const struct kern_domain tiny = {.min = FLOAT(1e-30), .max = FLOAT(2e-30)};
-    const struct kern_domain between = {.min = FLOAT(1.01), .max = FLOAT(1.02)};
+    const struct kern_domain hosted = {INTO_STATE(HOSTED, 1)}, high = {.min = {INT(300)}};
+    const struct kern_domain gap = {.min = {FLOAT(500)}, .max = {FLOAT(600)}};
+    const struct kern_domain tiny = {.min = {FLOAT(1e-30)}, .max = {FLOAT(2e-30)}};
+    const struct kern_domain between = {.min = {FLOAT(1.01)}, .max = {FLOAT(1.02)}};
     char bytes[64];
     assert_false(synthesize("x", KERN_I32, NULL, 0, bytes, 4, "without a domain"));
     assert_false(synthesize("x", KERN_I32, &hosted, 0, bytes, 4, "it indexes state hosted"));
