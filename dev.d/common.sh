@@ -10,7 +10,7 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 
 packages=(build-essential cmake ninja-build pkg-config python3 libopenmpi-dev openmpi-bin libhwloc-dev
-    libjson-c-dev libssl-dev libcmocka-dev binutils)
+    libjson-c-dev libssl-dev libcmocka-dev libdnnl-dev binutils)
 
 # Installs those of the named packages that are missing.
 install_packages() {

@@ -81,6 +81,7 @@ class Manifest:
             "constants": {},
             "vars": {},
             "topology": {"groups": {}},
+            "states": {},
             "buffers": {},
             "modules": {},
             "ops": {},
@@ -90,11 +91,14 @@ class Manifest:
     def constant(self, name, value):
         self.json["constants"][name] = value
 
-    def var(self, name, maximum):
-        self.json["vars"][name] = {"max": maximum}
+    def var(self, name, maximum, **more):
+        self.json["vars"][name] = {"max": maximum, **more}
 
     def group(self, name, size):
         self.json["topology"]["groups"][name] = size
+
+    def state(self, name, **size):
+        self.json["states"][name] = size
 
     def module(self, name):
         artifact = self.out / f"{name}.so"

@@ -17,40 +17,10 @@
 //
 // hidden and inner are multiples of 8. Any grid and block, one-dimensional; blocks take tiles of
 // ROWS rows of one expert in turn. Dynamic shared memory: ROWS * (hidden + inner) * 4 bytes.
-#include "kernels/portable.h"
+#include "kernels/numeric.h"
 
 // A weight is read once for this many rows.
 enum { ROWS = 4 };
-
-// exp(x) within 2 units in the last place, 0 below and infinity above what f32 holds. Not expf,
-// whose bits differ from library to library.
-KERN_DEVICE float exp_f32(float x)
-{
-    if (x < -87.0f) {
-        return 0.0f;
-    }
-    if (x > 88.0f) {
-        return kern_f32_of_bits(0x7f800000u);
-    }
-    // x = n * ln 2 + r with |r| <= ln 2 / 2, where ln 2 is split so that n * its upper part is
-    // exact.
-    const int32_t n = (int32_t)(x * 1.44269504f + (x < 0.0f ? -0.5f : 0.5f));
-    const float r = (x - (float)n * 0.693359375f) + (float)n * 2.12194440e-4f;
-    float p = 1.0f / 5040.0f;
-    p = p * r + 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    return p * kern_f32_of_bits((uint32_t)(n + 127) << 23);
-}
-
-KERN_DEVICE float silu(float x)
-{
-    return x / (1.0f + exp_f32(-x));
-}
 
 // The dot products of ROWS rows, `n` apart from each other in `x`, with one row of weights, each in
 // eight partial sums.
@@ -64,8 +34,7 @@ KERN_DEVICE void dot_rows(const float *x, const kern_bf16 *weights, int32_t n, f
         }
     }
     for (int row = 0; row < ROWS; row++) {
-        kern_f32x8 s = sum[row];
-        dot[row] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+        dot[row] = kern_sum8(sum[row]);
     }
 }
 
@@ -103,7 +72,7 @@ KERN_KERNEL void expert_mlp(const kern_bf16 *rows, const int32_t *counts, const 
                 dot_rows(x, gate + weights + i * hidden, hidden, gated);
                 dot_rows(x, up + weights + i * hidden, hidden, upped);
                 for (int row = 0; row < ROWS; row++) {
-                    act[(int64_t)row * inner + i] = silu(gated[row]) * upped[row];
+                    act[(int64_t)row * inner + i] = kern_silu(gated[row]) * upped[row];
                 }
             }
             __syncthreads();

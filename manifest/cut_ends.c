@@ -61,11 +61,27 @@ static int compare_spans(const void *left, const void *right)
     return (a->from > b->from) - (a->from < b->from);
 }
 
+// Flags for the buffers that derive programs touch. What crosses is no workspace any more on the
+// stages beside it, and derive programs touch nothing but workspaces and carries (V-DERIVE).
+static bool *find_derived(struct kern_cut_ends *ends)
+{
+    const struct kern_manifest *manifest = ends->manifest;
+    bool *derived = kern_arena_array(&ends->arena, manifest->n_buffers, sizeof *derived);
+    for (uint32_t i = 0; i < manifest->n_programs; i++) {
+        const struct kern_program *program = &manifest->programs[i];
+        for (size_t j = 0; program->derive && j < program->n_calls; j++)
+            for (size_t k = 0; k < program->calls[j].n_args; k++) {
+                struct kern_access access = kern_call_access(manifest, &program->calls[j], k);
+                if (access.target == KERN_TARGET_BUFFER)
+                    derived[access.index] = true;
+            }
+    }
+    return derived;
+}
+
 static void add_crossing(struct kern_cut_ends *ends, const struct kern_buffer *buffer,
                          uint64_t from, uint64_t to)
 {
-    if (buffer->kind != KERN_WORKSPACE)
-        close_between(ends, from - 1, to);
     for (uint64_t i = from; i <= to && i < ends->flow.shortest; i++)
         if (__builtin_add_overflow(ends->crossing[i], buffer->bytes, &ends->crossing[i]))
             ends->crossing[i] = UINT64_MAX;
@@ -75,6 +91,7 @@ static void add_crossing(struct kern_cut_ends *ends, const struct kern_buffer *b
 static void add_spans(struct kern_cut_ends *ends)
 {
     struct kern_cut_flow *flow = &ends->flow;
+    const bool *derived = find_derived(ends);
     uint64_t done = 0; // points up to here have been counted for the buffer
     if (flow->n_spans > 0)
         qsort(flow->spans, flow->n_spans, sizeof *flow->spans, compare_spans);
@@ -83,8 +100,11 @@ static void add_spans(struct kern_cut_ends *ends)
         if (i == 0 || span->buffer != flow->spans[i - 1].buffer)
             done = 0;
         uint64_t from = span->from > done ? span->from : done + 1;
+        const struct kern_buffer *buffer = &ends->manifest->buffers[span->buffer];
         if (from <= span->to)
-            add_crossing(ends, &ends->manifest->buffers[span->buffer], from, span->to);
+            add_crossing(ends, buffer, from, span->to);
+        if (buffer->kind != KERN_WORKSPACE || derived[span->buffer])
+            close_between(ends, span->from - 1, span->to);
         done = span->to > done ? span->to : done;
     }
 }

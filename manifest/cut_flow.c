@@ -39,7 +39,10 @@ static void note_read(struct kern_cut_flow *flow, struct alive *buffers,
                       const struct kern_cut_access *one)
 {
     struct alive *alive = alive_in(buffers, one);
-    if (!one->access.reads || !alive->written)
+    // An inout is read back as a whole, so one that is written in part needs what was there.
+    bool completes = flow->manifest->buffers[one->access.index].kind == KERN_INOUT &&
+                     one->access.writes && !one->access.whole;
+    if (!alive->written || !(one->access.reads || completes))
         return;
     struct kern_cut_span span = {.program = one->program,
                                  .buffer = one->access.index,

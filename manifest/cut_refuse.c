@@ -113,7 +113,7 @@ static void check_crossing(struct refusal *refusal)
         refusal->told[span->buffer] = true;
         kern_fail_rule(refusal->diag, rule, order_of(refusal, span->program, span->to),
                        call_text(refusal, span->program, span->to),
-                       "\"%s\" crosses the cut at %" PRIu64 ": it is read here, and %s wrote it; "
+                       "\"%s\" crosses the cut at %" PRIu64 ": it is needed here, and %s wrote it; "
                        "only a workspace crosses, and it is of kind %s",
                        buffer->name, cut->points[stage - 1],
                        call_text(refusal, span->program, span->writer),

@@ -5,12 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manifest/place.h"
 #include "manifest/sources.h"
-
-// Slots beyond one per sequence: slot 0, which kernels may treat as a null line and which is never
-// given to a sequence, and one for the padding of a batch.
-enum { EXTRA_SLOTS = 2 };
 
 const char *kern_memory_kind_name(enum kern_memory_kind kind)
 {
@@ -23,117 +18,25 @@ const char *kern_memory_kind_name(enum kern_memory_kind kind)
     return names[kind];
 }
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-// A line of a per-sequence state counts bytes, so its stride says nothing of pages.
-static bool indexes_pages(const struct kern_manifest *manifest, const struct kern_domain *domain)
-{
-    if (!domain || domain->target != KERN_TARGET_STATE)
-        return false;
-    const struct kern_state *state = &manifest->states[domain->index_into.index];
-    return !state->host && state->bytes_per_seq == 0;
-}
-
-static bool find_page(const struct kern_manifest *manifest, uint64_t *page, struct kern_diag *diag)
-{
-    *page = 1;
-    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
-        const struct kern_domain *domain = manifest->buffers[b].domain;
-        if (!indexes_pages(manifest, domain))
-            continue;
-        uint64_t factor = domain->stride / greatest_divisor(*page, domain->stride);
-        if (__builtin_mul_overflow(*page, factor, page))
-            return kern_fail(diag, KERN_EXIT_MANIFEST, NULL,
-                             "the strides of the indices into paged states have no common "
-                             "multiple below 2^64");
-    }
-    return true;
-}
-
-bool kern_provision_plan(const struct kern_manifest *manifest, uint64_t capacity, uint64_t seqs,
-                         struct kern_provision_plan *plan, struct kern_diag *diag)
-{
-    uint64_t rounded;
-    if (!find_page(manifest, &plan->page, diag))
-        return false;
-    if (__builtin_add_overflow(capacity, plan->page - 1, &rounded) ||
-        __builtin_add_overflow(seqs, EXTRA_SLOTS, &plan->slots))
-        return kern_fail(diag, KERN_EXIT_USAGE, NULL,
-                         "a capacity of %" PRIu64 " tokens for %" PRIu64
-                         " sequences is beyond 64 bits",
-                         capacity, seqs);
-    plan->tokens = rounded - rounded % plan->page;
-    return true;
-}
-
-bool kern_state_bytes(const struct kern_state *state, const struct kern_provision_plan *plan,
-                      uint64_t *bytes, struct kern_diag *diag)
-{
-    struct kern_place states = kern_place_member(NULL, "states");
-    struct kern_place member = kern_place_member(&states, state->name);
-    char place[KERN_PLACE_MAX];
-    kern_place_text(&member, place);
-    if (state->host)
-        return kern_fail(diag, KERN_EXIT_USAGE, place,
-                         "a state with a host layout lives in memory of an embedding program, and "
-                         "there is none; declare bytes, bytes_per_token or bytes_per_seq");
-    uint64_t unit = state->bytes, count = 1;
-    const char *what = "bytes";
-    if (state->bytes_per_token != 0) {
-        unit = state->bytes_per_token;
-        count = plan->tokens;
-        what = "tokens";
-    } else if (state->bytes_per_seq != 0) {
-        unit = state->bytes_per_seq;
-        count = plan->slots;
-        what = "sequence slots";
-    }
-    if (count == 0 || __builtin_mul_overflow(unit, count, bytes))
-        return kern_fail(diag, KERN_EXIT_USAGE, place,
-                         "%" PRIu64 " %s of %" PRIu64 " bytes each cannot be provisioned", count,
-                         what, unit);
-    return true;
-}
-
-bool kern_state_is_exported(const struct kern_manifest *manifest, uint32_t state)
-{
-    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
-        const struct kern_buffer *buffer = &manifest->buffers[b];
-        if (buffer->kind == KERN_PEER && buffer->of_target == KERN_TARGET_STATE &&
-            buffer->of.index == state)
-            return true;
-    }
-    return false;
-}
-
 static bool too_much(struct kern_diag *diag)
 {
     return kern_fail(diag, KERN_EXIT_USAGE, NULL, "all memory together exceeds 64 bits");
 }
 
-// What [bytes] come to in granules.
-static bool round_up(uint64_t bytes, uint64_t *taken, struct kern_diag *diag)
+// What [bytes] come to in units of [unit].
+static bool round_up(uint64_t bytes, uint64_t unit, uint64_t *taken, struct kern_diag *diag)
 {
-    if (__builtin_add_overflow(bytes, KERN_GRANULE - 1, taken))
+    if (__builtin_add_overflow(bytes, unit - 1, taken))
         return too_much(diag);
-    *taken -= *taken % KERN_GRANULE;
+    *taken -= *taken % unit;
     return true;
 }
 
+// Adds an item that is allocated in units of [unit].
 static bool add_item(struct kern_footprint *footprint, struct kern_memory_item *items,
-                     struct kern_memory_item item, struct kern_diag *diag)
+                     struct kern_memory_item item, uint64_t unit, struct kern_diag *diag)
 {
-    bool mapped = item.exported || item.kind == KERN_MEMORY_STATES;
-    item.taken = item.bytes;
-    if (mapped && !round_up(item.bytes, &item.taken, diag))
+    if (!round_up(item.bytes, unit, &item.taken, diag))
         return false;
     if (__builtin_add_overflow(footprint->total, item.taken, &footprint->total))
         return too_much(diag);
@@ -148,9 +51,9 @@ static bool add_buffer(struct kern_footprint *footprint, struct kern_memory_item
                        const struct kern_buffer *buffer, struct kern_diag *diag)
 {
     static const enum kern_memory_kind kinds[] = {
-        [KERN_INPUT] = KERN_MEMORY_IO,       [KERN_OUTPUT] = KERN_MEMORY_IO,
-        [KERN_INOUT] = KERN_MEMORY_IO,       [KERN_WEIGHT] = KERN_MEMORY_WEIGHTS,
-        [KERN_CARRY] = KERN_MEMORY_CARRY,    [KERN_WORKSPACE] = KERN_MEMORY_WORKSPACE,
+        [KERN_INPUT] = KERN_MEMORY_IO,    [KERN_OUTPUT] = KERN_MEMORY_IO,
+        [KERN_INOUT] = KERN_MEMORY_IO,    [KERN_WEIGHT] = KERN_MEMORY_WEIGHTS,
+        [KERN_CARRY] = KERN_MEMORY_CARRY, [KERN_WORKSPACE] = KERN_MEMORY_WORKSPACE,
         [KERN_PEER] = KERN_MEMORY_PEER,
     };
     if (buffer->kind == KERN_SOURCE)
@@ -165,7 +68,7 @@ static bool add_buffer(struct kern_footprint *footprint, struct kern_memory_item
         .bytes = buffer->bytes,
         .exported = buffer->exported,
     };
-    if (!add_item(footprint, items, item, diag))
+    if (!add_item(footprint, items, item, item.exported ? KERN_GRANULE : 1, diag))
         return false;
     // Bounded by the total, which did not overflow.
     footprint->staging += item.kind == KERN_MEMORY_IO ? item.bytes : 0;
@@ -182,7 +85,7 @@ static bool add_scratch(struct kern_footprint *footprint, struct kern_memory_ite
             .name = op->scratch[s].name,
             .bytes = op->scratch[s].bytes,
         };
-        if (!add_item(footprint, items, item, diag))
+        if (!add_item(footprint, items, item, 1, diag))
             return false;
     }
     return true;
@@ -197,8 +100,9 @@ static bool add_state(struct kern_footprint *footprint, struct kern_memory_item 
         .name = state->name,
         .exported = kern_state_is_exported(manifest, index),
     };
-    return kern_state_bytes(state, &footprint->provision, &item.bytes, diag) &&
-           add_item(footprint, items, item, diag);
+    uint64_t unit = kern_state_is_pooled(manifest, index) ? footprint->chunk : KERN_GRANULE;
+    return state->host || (kern_state_bytes(state, &footprint->provision, &item.bytes, diag) &&
+                           add_item(footprint, items, item, unit, diag));
 }
 
 // Sources share an area of the device, and each buffer that is loaded passes through one of two
@@ -260,6 +164,7 @@ bool kern_footprint_plan(const struct kern_manifest *manifest, uint64_t capacity
 {
     *footprint = (struct kern_footprint){0};
     if (kern_provision_plan(manifest, capacity, seqs, &footprint->provision, diag) &&
+        kern_pool_chunk(manifest, &footprint->provision, KERN_GRANULE, &footprint->chunk, diag) &&
         add_all(footprint, manifest, diag))
         return true;
     kern_footprint_free(footprint);

@@ -5,28 +5,12 @@
 #define KERN_MANIFEST_FOOTPRINT_H
 
 #include "manifest/manifest.h"
+#include "manifest/provision.h"
 
 // What is mapped through the driver's virtual-memory API, which is all exported memory and all
 // states, comes in units of this many bytes on every GPU so far (cuMemGetAllocationGranularity).
+// Paged and per-sequence states come in chunks of several (manifest/provision.h).
 #define KERN_GRANULE (2ull << 20)
-
-// What a capacity in tokens and a number of sequences come to.
-struct kern_provision_plan {
-    uint64_t page;   // tokens: the least common multiple of the strides of what indexes paged states
-    uint64_t tokens; // the capacity, rounded up to pages
-    uint64_t slots;  // two more than the sequences: slot 0 is never given away, one is for padding
-};
-
-bool kern_provision_plan(const struct kern_manifest *manifest, uint64_t capacity, uint64_t seqs,
-                         struct kern_provision_plan *plan, struct kern_diag *diag);
-
-// The bytes of [state], not rounded to granules. False for a host state, which no rank can have,
-// and for what has no tokens or exceeds 64 bits.
-bool kern_state_bytes(const struct kern_state *state, const struct kern_provision_plan *plan,
-                      uint64_t *bytes, struct kern_diag *diag);
-
-// Whether a peer buffer is of [state]; such a state is exported.
-bool kern_state_is_exported(const struct kern_manifest *manifest, uint32_t state);
 
 enum kern_memory_kind {
     KERN_MEMORY_WEIGHTS,
@@ -52,6 +36,7 @@ struct kern_memory_item {
 
 struct kern_footprint {
     struct kern_provision_plan provision;
+    uint64_t chunk; // bytes, of paged and per-sequence states that are not exported
     const struct kern_memory_item *items; // what lies on the device, largest first
     size_t n_items;
     uint64_t taken[KERN_MEMORY_KINDS];
@@ -67,7 +52,8 @@ struct kern_footprint {
 
 // Fills [footprint] for a verified manifest whose paged states hold [capacity] tokens of [seqs]
 // sequences; false, and it is empty, if no rank could be given this. What a rank allocates in
-// rank/memory.c is exactly this; a test compares them.
+// rank/memory.c is exactly this; a test compares them. A host state is not in it: its memory is
+// the embedding program's.
 bool kern_footprint_plan(const struct kern_manifest *manifest, uint64_t capacity, uint64_t seqs,
                          struct kern_footprint *footprint, struct kern_diag *diag);
 

@@ -81,8 +81,8 @@ static size_t measure(const char *text, struct box **boxes, size_t *count, size_
         widest = own - before > widest ? own - before : widest;
     }
     length++;
-    (*boxes)[index] = (struct box){
-        .width = own, .length = length, .boxes = *count - index, .widest = widest};
+    (*boxes)[index] =
+        (struct box){.width = own, .length = length, .boxes = *count - index, .widest = widest};
     *width += own;
     return length;
 }

@@ -268,7 +268,7 @@ static void resolve_launch(struct kern_verify *verify, const struct kern_launch_
     if (launch->when)
         kern_resolve_ref(verify, KERN_SPACE_VAR, &launch->when->var, "V-WHEN", launch->order,
                          &when);
-    for (size_t i = 0; i < launch->n_args; i++) {
+    for (size_t i = 0; i < kern_own_args(launch); i++) {
         struct kern_place arg = kern_place_numbered(at->place, "arg", i);
         resolve_wire(verify, at->op, &launch->args[i], "V-ARGS", &arg);
     }

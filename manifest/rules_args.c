@@ -14,7 +14,8 @@ struct wiring {
     bool *param_written;   // per interface param
     bool *scratch_written; // per scratch
     bool *scratch_used;
-    bool blind; // something could not be judged, so what is never written or used cannot be either
+    bool forwarded; // a launch has taken all params of the op just as they are
+    bool blind;     // something could not be judged, so what is never written or used cannot be either
 };
 
 // An argument on the way: the launch param it is for, itself and its place.
@@ -193,6 +194,12 @@ static void check_launch(struct wiring *wiring, const struct kern_launch *launch
                         kern_plural(launch->n_params));
         return;
     }
+    // What takes the op's params just as they are writes those that are out, and the next one that
+    // does says nothing new: there may be as many launches as params.
+    bool forwards = !launch->params_given && !launch->args_given;
+    if (forwards && wiring->forwarded)
+        return;
+    wiring->forwarded |= forwards;
     for (size_t i = 0; i < launch->n_args; i++) {
         struct kern_place arg = kern_place_numbered(place, "arg", i);
         struct wire wire = {&launch->params[i], &launch->args[i], &arg};

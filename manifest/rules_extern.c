@@ -103,9 +103,9 @@ static void check_extern(struct kern_verify *verify, const struct kern_launch_at
         return;
     at->facts->has_extern = true;
     struct kern_place params = kern_place_member(at->place, "params");
-    for (size_t i = 0; i < launch->n_params; i++) {
+    for (size_t i = 0; launch->params_given && i < launch->n_params; i++) {
         struct kern_place param = kern_place_element(&params, i);
-        if (launch->params_given && launch->params[i].kind == KERN_PARAM_BYTES)
+        if (launch->params[i].kind == KERN_PARAM_BYTES)
             kern_place_fail(verify->diag, "V-LAUNCH-EXTERN", launch->order, &param,
                             "a built-in takes no packed image");
     }

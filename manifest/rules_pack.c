@@ -192,7 +192,7 @@ static void check_target(struct kern_verify *verify, const struct kern_param *pa
 static void check_launch(struct kern_verify *verify, const struct kern_launch_at *at)
 {
     const struct kern_launch *launch = at->launch;
-    for (size_t i = 0; i < launch->n_args; i++) {
+    for (size_t i = 0; i < kern_own_args(launch); i++) {
         if (launch->args[i].kind != KERN_VALUE_PACK)
             continue;
         struct kern_place arg = kern_place_numbered(at->place, "arg", i);

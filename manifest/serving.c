@@ -46,8 +46,7 @@ bool kern_serving_project(const struct kern_manifest *manifest, enum kern_servin
                           struct kern_serving *serving, struct kern_diag *diag)
 {
     size_t errors_before = diag->errors;
-    struct kern_projection projection = {
-        .manifest = manifest, .serving = serving, .diag = diag};
+    struct kern_projection projection = {.manifest = manifest, .serving = serving, .diag = diag};
     clear(serving);
     projection.widths =
         kern_arena_array(&serving->arena, manifest->n_buffers, sizeof *projection.widths);

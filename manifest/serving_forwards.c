@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs that step sequences: the shape of a call of each, and what it hands back. That a call
-// of several sequences with a var of rows has cu_seqlens (P15) is V-PROGRAM's to say.
+// The programs that step sequences: the shape of a call of each, and what it hands back. That a
+// call of several sequences with a var of rows has cu_seqlens (P15) is V-PROGRAM's to say.
 #include <inttypes.h>
 
 #include "manifest/flow.h"
@@ -37,8 +37,7 @@ static void check_groups(struct kern_projection *projection, const struct kern_p
     const struct kern_serving_axis *axis = &projection->serving->axes[KERN_AXIS_GROUPS];
     if (program->batch->groups > axis->max)
         kern_place_fail(projection->diag, "P16", program->order, place,
-                        "%" PRIu64 " sequences are more than the %" PRIu64
-                        " that \"%s\" can count",
+                        "%" PRIu64 " sequences are more than the %" PRIu64 " that \"%s\" can count",
                         program->batch->groups, axis->max,
                         projection->manifest->vars[axis->var].name);
 }

@@ -11,7 +11,7 @@ struct kern_projection {
     const struct kern_manifest *manifest;
     struct kern_serving *serving;
     struct kern_diag *diag;
-    uint64_t *widths; // of each buffer that kept a role: its entries per element of its axis; else 0
+    uint64_t *widths; // entries per element of its axis of each buffer that kept a role; else 0
 };
 
 // serving_buffers.c: P3 to P7 and P9 to P12, the roles and tables.

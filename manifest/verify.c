@@ -139,7 +139,7 @@ void kern_each_field(struct kern_verify *verify, const struct kern_launch_at *at
                      void (*visit)(struct kern_verify *verify, const struct kern_launch_at *at,
                                    const struct kern_field *field, const struct kern_place *place))
 {
-    for (size_t i = 0; i < at->launch->n_args; i++) {
+    for (size_t i = 0; i < kern_own_args(at->launch); i++) {
         if (at->launch->args[i].kind != KERN_VALUE_PACK)
             continue;
         const struct kern_pack *pack = at->launch->args[i].pack;

@@ -154,12 +154,18 @@ static void write_pack(struct kern_json *json, const struct kern_pack *pack)
 static void write_source(struct kern_json *json, const struct kern_value *value)
 {
     static const char *const keys[] = {
-        [KERN_VALUE_BUFFER] = "buf",    [KERN_VALUE_STATE] = "state",
-        [KERN_VALUE_PARAM] = "param",   [KERN_VALUE_SCRATCH] = "scratch",
-        [KERN_VALUE_VAR] = "var",       [KERN_VALUE_EXPR] = "expr",
-        [KERN_VALUE_I32] = "i32",       [KERN_VALUE_I64] = "i64",
-        [KERN_VALUE_F32] = "f32",       [KERN_VALUE_U8] = "u8",
-        [KERN_VALUE_RANK] = "rank",     [KERN_VALUE_PACK] = "pack",
+        [KERN_VALUE_BUFFER] = "buf",
+        [KERN_VALUE_STATE] = "state",
+        [KERN_VALUE_PARAM] = "param",
+        [KERN_VALUE_SCRATCH] = "scratch",
+        [KERN_VALUE_VAR] = "var",
+        [KERN_VALUE_EXPR] = "expr",
+        [KERN_VALUE_I32] = "i32",
+        [KERN_VALUE_I64] = "i64",
+        [KERN_VALUE_F32] = "f32",
+        [KERN_VALUE_U8] = "u8",
+        [KERN_VALUE_RANK] = "rank",
+        [KERN_VALUE_PACK] = "pack",
         [KERN_VALUE_TENSORMAP] = "tensormap",
     };
     kern_json_key(json, keys[value->kind]);

@@ -20,8 +20,8 @@ static struct rank_value pointer(CUdeviceptr base, uint64_t bytes, uint64_t offs
 
 static bool depends_on_vars(const struct kern_expr *expr)
 {
-    return expr != NULL && (expr->kind == KERN_EXPR_VAR || depends_on_vars(expr->a) ||
-                            depends_on_vars(expr->b));
+    return expr != NULL &&
+           (expr->kind == KERN_EXPR_VAR || depends_on_vars(expr->a) || depends_on_vars(expr->b));
 }
 
 // One that is constant but overflows stays an expression, so that the launch says so.
@@ -57,8 +57,7 @@ struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_v
         return pointer(rank->buffers[index].address, rank->manifest->buffers[index].bytes,
                        source->offset);
     case KERN_VALUE_STATE:
-        return pointer(rank->states[index].mapping.address, rank->states[index].bytes,
-                       source->offset);
+        return pointer(rank->states[index].address, rank->states[index].bytes, source->offset);
     case KERN_VALUE_PARAM:
         return site->args[source->param];
     case KERN_VALUE_SCRATCH:
@@ -291,7 +290,7 @@ bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag)
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "programs are compiled after modules are loaded and memory is allocated");
     }
-    if (!rank_enter(rank, diag)) {
+    if (!rank_enter(rank, diag) || !rank_host_states_bound(rank, diag)) {
         return false;
     }
     struct rank_program *programs =

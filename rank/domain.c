@@ -42,7 +42,22 @@ static bool read_bound(const struct kern_buffer *buffer, const struct kern_bound
     return true;
 }
 
-// How many places the target of an index has, in units of the stride; [open]: only the host knows.
+// A block of a host state is as long as the largest stride of an index into it: an index with that
+// stride names blocks, one with less parts of them.
+static uint64_t block_stride(const struct kern_manifest *manifest, uint32_t state)
+{
+    uint64_t largest = 1;
+    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
+        const struct kern_domain *domain = manifest->buffers[b].domain;
+        if (domain && domain->target == KERN_TARGET_STATE && domain->index_into.index == state &&
+            domain->stride > largest)
+            largest = domain->stride;
+    }
+    return largest;
+}
+
+// How many places the target of an index has, of which a stride spans several; [open]: only the
+// host knows.
 static bool count_places(const struct kern_manifest *manifest, const struct kern_domain *domain,
                          const uint64_t *vars, const struct kern_provision *provision,
                          uint64_t *places, bool *open)
@@ -55,7 +70,11 @@ static bool count_places(const struct kern_manifest *manifest, const struct kern
         return true;
     }
     const struct kern_state *state = &manifest->states[index];
-    *open = state->host != NULL;
+    if (state->host) {
+        uint64_t blocks = provision->blocks ? provision->blocks[index] : 0;
+        *open = blocks == 0;
+        return !__builtin_mul_overflow(blocks, block_stride(manifest, index), places);
+    }
     *places = provision->tokens;
     return state->bytes_per_seq == 0 ||
            !__builtin_mul_overflow(provision->slots, state->bytes_per_seq, places);

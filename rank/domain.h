@@ -13,8 +13,9 @@
 
 // What the runtime provisioned, which bounds indices into states.
 struct kern_provision {
-    uint64_t tokens; // token slots that a paged state addresses
-    uint64_t slots;  // sequence slots of a per-sequence state
+    uint64_t tokens;        // token slots that a paged state addresses
+    uint64_t slots;         // sequence slots of a per-sequence state
+    const uint64_t *blocks; // per state: blocks of a bound host state, 0: none; NULL: all 0
 };
 
 // An inclusive range; integral bounds are kept exactly as well.

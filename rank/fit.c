@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launches at given values of the vars: which of them run, and of kernels the grid, the shared memory
-// and the parameters. Mostly a program is run again with the vars of the time before, and all is as
-// it was; and where a value will not do, nothing has been launched yet.
+// Launches at given values of the vars: which of them run, and of kernels the grid, the shared
+// memory and the parameters. Mostly a program is run again with the vars of the time before, and
+// all is as it was; and where a value will not do, nothing has been launched yet.
 #include "rank/internal.h"
 
 #include <string.h>
@@ -24,11 +24,10 @@ static bool evaluate(const struct rank_launch *launch, const struct kern_expr *e
 }
 
 // What is finished is as it was compiled.
-static bool update(const struct rank_launch *launch, struct rank_value *value,
-                   const uint64_t *vars, const char *what, struct kern_diag *diag)
+static bool update(const struct rank_launch *launch, struct rank_value *value, const uint64_t *vars,
+                   const char *what, struct kern_diag *diag)
 {
-    return value->expr == NULL ||
-           evaluate(launch, value->expr, vars, &value->value, what, diag);
+    return value->expr == NULL || evaluate(launch, value->expr, vars, &value->value, what, diag);
 }
 
 static bool check_grid(const struct rank_launch *launch, struct kern_diag *diag)
@@ -104,8 +103,7 @@ static bool fit_params(const struct rank_launch *launch, const uint64_t *vars,
 bool rank_launch_fit(struct rank_launch *launch, const uint64_t *vars, struct kern_diag *diag)
 {
     return fit_grid(launch, vars, diag) &&
-           (launch->empty ||
-            (fit_shared(launch, vars, diag) && fit_params(launch, vars, diag)));
+           (launch->empty || (fit_shared(launch, vars, diag) && fit_params(launch, vars, diag)));
 }
 
 static bool in_range(const struct kern_when *when, const uint64_t *vars)

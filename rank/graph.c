@@ -63,16 +63,16 @@ static bool capture(struct kern_rank *rank, const struct rank_program *program,
     return kern_cuda_check(rank->device, ended, "cuStreamEndCapture", program->place, diag);
 }
 
-static bool instantiate(struct kern_rank *rank, struct rank_program *program,
-                        const uint64_t *vars, CUgraphExec *exec, struct kern_diag *diag)
+static bool instantiate(struct kern_rank *rank, struct rank_program *program, const uint64_t *vars,
+                        CUgraphExec *exec, struct kern_diag *diag)
 {
     CUgraph graph = NULL;
     if (!rank_program_fit(rank, program, vars, diag) ||
         !capture(rank, program, vars, &graph, diag)) {
         return false;
     }
-    bool ok = KERN_CU(rank->device, diag, program->place, cuGraphInstantiateWithFlags, exec, graph,
-                      0);
+    bool ok =
+        KERN_CU(rank->device, diag, program->place, cuGraphInstantiateWithFlags, exec, graph, 0);
     CUresult destroyed = rank->device->cu.cuGraphDestroy(graph);
     if (ok && !kern_cuda_check(rank->device, destroyed, "cuGraphDestroy", program->place, diag)) {
         rank->device->cu.cuGraphExecDestroy(*exec);

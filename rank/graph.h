@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Programs as CUDA graphs. A graph holds one program's launches at one assignment of the vars that
-// the program reads; whatever else the vars are, it is the same graph. What is in the buffers is read
-// at each replay, so copies of inputs and outputs stay outside.
+// the program reads; whatever else the vars are, it is the same graph. What is in the buffers is
+// read at each replay, so copies of inputs and outputs stay outside.
 #ifndef KERN_RANK_GRAPH_H
 #define KERN_RANK_GRAPH_H
 
@@ -22,8 +22,8 @@
 struct rank_graph {
     CUgraphExec exec;
     const struct rank_program *program;
-    uint64_t *vars; // dense; 1 for those that the program does not read
-    uint64_t hash;  // of program and vars
+    uint64_t *vars;          // dense; 1 for those that the program does not read
+    uint64_t hash;           // of program and vars
     struct rank_graph *next; // with the same bucket
     uint64_t last_use;       // by the count of uses
     size_t launches;         // that became nodes, and the last of them

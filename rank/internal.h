@@ -14,6 +14,8 @@
 #include "rank/domain.h"
 #include "rank/graph.h"
 #include "rank/launch_list.h"
+#include "rank/leases.h"
+#include "rank/pool.h"
 #include "rank/rank.h"
 #include "rank/safetensors.h"
 
@@ -46,8 +48,18 @@ struct rank_buffer {
 };
 
 struct rank_state {
-    struct kern_mapping mapping;
-    uint64_t bytes;
+    CUdeviceptr address;         // never changes; 0: of a host state that is not bound
+    uint64_t bytes;              // from there on, all that there could ever be
+    struct kern_mapping mapping; // of one that is not in the pool
+    uint64_t object;             // bytes of a page of a paged one, of a slot of a per-sequence one
+    enum rank_kind kind;         // of its objects, if it has any
+};
+
+struct rank_leases {
+    uint32_t *page_users; // leases that have the page, by id
+    uint64_t row_pages;   // the most that a row of every page table names
+    uint64_t longest;     // the most pages of one sequence with nothing else there
+    struct kern_lease *padding;
 };
 
 // Where a source lies in the common area from the first call of a derive program that names it to
@@ -98,6 +110,9 @@ struct kern_rank {
 
     struct rank_buffer *buffers; // by manifest index, like the next four
     struct rank_state *states;
+    uint64_t page; // tokens
+    struct rank_pool pool;
+    struct rank_leases leases;
     CUdeviceptr **scratch; // per op, per scratch
     struct rank_program *programs;
     enum kern_graphs graph_use;
@@ -108,6 +123,7 @@ struct kern_rank {
     struct rank_blas blas;
     struct rank_communicator *communicators; // by group
     struct kern_provision provision;
+    uint64_t *blocks; // per state, what provision points to
     enum kern_handle_kind handle_kind; // of exported memory
     struct kern_rank_memory memory;
     bool allocated;
@@ -191,6 +207,17 @@ bool rank_zero(const struct kern_rank *rank, CUdeviceptr address, uint64_t bytes
 // states.c
 bool rank_states_allocate(struct kern_rank *rank, struct kern_diag *diag);
 void rank_states_free(struct kern_rank *rank);
+// Says in the rank's provision which pages and slots exist now.
+void rank_states_count(struct kern_rank *rank);
+
+// host_states.c
+// Whether every host state is bound.
+bool rank_host_states_bound(const struct kern_rank *rank, struct kern_diag *diag);
+
+// leases.c
+// Leases what padding uses, once the pool is there.
+bool rank_leases_open(struct kern_rank *rank, struct kern_diag *diag);
+void rank_leases_close(struct kern_rank *rank);
 
 // sources.c
 bool rank_sources_allocate(struct kern_rank *rank, struct kern_diag *diag);
@@ -199,7 +226,6 @@ void rank_sources_free(struct kern_rank *rank);
 // peers.c
 // Lists what is exported, once everything is allocated.
 void rank_exports_list(struct kern_rank *rank);
-bool rank_state_is_exported(const struct kern_manifest *manifest, uint32_t state);
 
 // builtin.c
 // Issues the built-in at [vars]; *[issued] is false if there was nothing to do.

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "manifest/footprint.h"
+
 static void add_export(struct kern_rank *rank, enum kern_target target, uint32_t index,
                        const char *name, uint64_t bytes, const struct kern_mapping *mapping)
 {
@@ -31,7 +33,7 @@ void rank_exports_list(struct kern_rank *rank)
         while (b < manifest->n_buffers && !manifest->buffers[b].exported) {
             b++;
         }
-        while (s < manifest->n_states && !rank_state_is_exported(manifest, s)) {
+        while (s < manifest->n_states && !kern_state_is_exported(manifest, s)) {
             s++;
         }
         bool buffer_left = b < manifest->n_buffers, state_left = s < manifest->n_states;

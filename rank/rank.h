@@ -34,7 +34,8 @@ struct kern_rank_config {
     const uint32_t *group_index;          // this rank's index in each group, by group
     const char *const *kernel_dirs;       // where artifacts are looked for, in this order, then
     size_t n_kernel_dirs;                 // $KERN_CACHE_DIR or ~/.cache/kern (blobs/<sha256>)
-    uint64_t capacity;                    // tokens that paged states hold; rounded up to pages
+    uint64_t capacity;                    // tokens that paged states hold; rounded up to pages,
+                                          // and one page more
     uint64_t seqs;                        // sequences alive at once; slots are two more
     enum kern_graphs graphs;
 };
@@ -50,8 +51,23 @@ bool kern_rank_load_modules(struct kern_rank *rank, struct kern_diag *diag);
 // Exported memory can be shared by handles of kind [kind].
 bool kern_rank_allocate(struct kern_rank *rank, enum kern_handle_kind kind, struct kern_diag *diag);
 
-// What states were given, which bounds indices into them (rank/domain.h).
+// What states have now, which bounds indices into them (rank/domain.h); at first all that capacity
+// and seqs ask for. It changes with leases, which may move memory between pages and slots, and when
+// a host state is bound.
 struct kern_provision kern_rank_provision(const struct kern_rank *rank);
+
+// Memory that the caller lends for a host state, between allocation and compilation: [dtype] and
+// the [n] extents and strides (in elements, outermost first) are those of the memory at [address],
+// and must be what the manifest declares, extent by extent, where it leaves none open. The outermost
+// extent, which is 1 or more, is the number of blocks that indices into the state may name.
+struct kern_host_memory {
+    CUdeviceptr address;
+    enum kern_dtype dtype;
+    const uint64_t *shape, *strides;
+    size_t n;
+};
+bool kern_rank_bind_host_state(struct kern_rank *rank, uint32_t state,
+                               const struct kern_host_memory *memory, struct kern_diag *diag);
 
 // Turns every program into its flat launch list. After this no name is looked up again.
 bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag);

@@ -1,125 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // States: memory that the manifest sizes per token, per sequence or as it is, and never describes.
+// Paged and per-sequence ones are in the pool (rank/pool.h), save those that are exported: importers
+// map one allocation whole, so what they import is there from the beginning and stays.
 #include "rank/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-// Slots beyond one per sequence: slot 0, which kernels may treat as a null line and which is never
-// given to a sequence, and one for the padding of a batch.
-#define EXTRA_SLOTS 2
+#include "base/memory.h"
+#include "manifest/provision.h"
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+// Sizes of the state and its objects.
+static bool measure(struct kern_rank *rank, const struct kern_provision_plan *plan, uint32_t index,
+                    struct kern_diag *diag)
 {
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
+    const struct kern_state *declared = &rank->manifest->states[index];
+    struct rank_state *state = &rank->states[index];
+    if (declared->host != NULL) {
+        return true;
     }
-    return a;
-}
-
-// The tokens of a page: the least common multiple of the strides of everything that indexes a state
-// by tokens. A line of a per-sequence state counts bytes, so its stride says nothing here.
-static bool page_tokens(const struct kern_manifest *manifest, uint64_t *page,
-                        struct kern_diag *diag)
-{
-    uint64_t tokens = 1;
-    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
-        const struct kern_domain *domain = manifest->buffers[b].domain;
-        if (domain == NULL || domain->target != KERN_TARGET_STATE || domain->stride == 0) {
-            continue;
-        }
-        const struct kern_state *state = &manifest->states[domain->index_into.index];
-        if (state->host != NULL || state->bytes_per_seq != 0) {
-            continue;
-        }
-        uint64_t factor = domain->stride / greatest_divisor(tokens, domain->stride);
-        if (__builtin_mul_overflow(tokens, factor, &tokens)) {
-            return kern_fail(diag, KERN_EXIT_MANIFEST, NULL,
-                             "the strides of the indices into paged states have no common "
-                             "multiple below 2^64");
-        }
-    }
-    *page = tokens;
-    return true;
-}
-
-static bool provision(struct kern_rank *rank, struct kern_diag *diag)
-{
-    uint64_t page = 0;
-    uint64_t rounded = 0;
-    if (!page_tokens(rank->manifest, &page, diag)) {
+    if (!kern_state_bytes(declared, plan, &state->bytes, diag)) {
         return false;
     }
-    if (__builtin_add_overflow(rank->capacity, page - 1, &rounded) ||
-        __builtin_add_overflow(rank->seqs, EXTRA_SLOTS, &rank->provision.slots)) {
-        return kern_fail(diag, KERN_EXIT_USAGE, NULL,
-                         "a capacity of %llu tokens for %llu sequences is beyond 64 bits",
-                         (unsigned long long)rank->capacity, (unsigned long long)rank->seqs);
-    }
-    rank->provision.tokens = rounded - rounded % page;
+    // Below the state's bytes, which did not overflow.
+    state->kind = declared->bytes_per_token != 0 ? RANK_PAGES : RANK_SLOTS;
+    state->object = declared->bytes_per_token != 0 ? declared->bytes_per_token * plan->page
+                                                   : declared->bytes_per_seq;
     return true;
 }
 
-static bool state_bytes(const struct kern_rank *rank, const struct kern_state *state,
-                        uint64_t *bytes, struct kern_diag *diag)
+static bool allocate_whole(struct kern_rank *rank, uint32_t index, struct kern_diag *diag)
 {
-    char place[RANK_WHAT];
-    rank_print(place, "states.%s", state->name);
-    if (state->host != NULL) {
-        return kern_fail(diag, KERN_EXIT_USAGE, place,
-                         "a state with a host layout lives in memory of an embedding program, and "
-                         "there is none; declare bytes, bytes_per_token or bytes_per_seq");
-    }
-    uint64_t unit = state->bytes, count = 1;
-    const char *what = "bytes";
-    if (state->bytes_per_token != 0) {
-        unit = state->bytes_per_token;
-        count = rank->provision.tokens;
-        what = "tokens";
-    } else if (state->bytes_per_seq != 0) {
-        unit = state->bytes_per_seq;
-        count = rank->provision.slots;
-        what = "sequence slots";
-    }
-    if (count == 0 || __builtin_mul_overflow(unit, count, bytes)) {
-        return kern_fail(diag, KERN_EXIT_USAGE, place,
-                         "%llu %s of %llu bytes each cannot be provisioned",
-                         (unsigned long long)count, what, (unsigned long long)unit);
-    }
-    return true;
-}
-
-bool rank_state_is_exported(const struct kern_manifest *manifest, uint32_t state)
-{
-    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
-        const struct kern_buffer *buffer = &manifest->buffers[b];
-        if (buffer->kind == KERN_PEER && buffer->of_target == KERN_TARGET_STATE &&
-            buffer->of.index == state) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool allocate_state(struct kern_rank *rank, uint32_t index, struct kern_diag *diag)
-{
-    const struct kern_state *state = &rank->manifest->states[index];
-    struct rank_state *memory = &rank->states[index];
-    bool exported = rank_state_is_exported(rank->manifest, index);
+    struct rank_state *state = &rank->states[index];
+    bool exported = kern_state_is_exported(rank->manifest, index);
     char what[RANK_WHAT];
-    rank_print(what, "state %s", state->name);
-    if (!state_bytes(rank, state, &memory->bytes, diag) ||
-        !kern_vmm_create(rank->device, rank->ordinal,
-                         exported ? rank->handle_kind : KERN_HANDLE_NONE, memory->bytes, what,
-                         &memory->mapping, diag)) {
+    rank_print(what, "state %s", rank->manifest->states[index].name);
+    if (!kern_vmm_create(rank->device, rank->ordinal,
+                         exported ? rank->handle_kind : KERN_HANDLE_NONE, state->bytes, what,
+                         &state->mapping, diag)) {
         return false;
     }
-    rank->memory.states += memory->mapping.mapped;
-    rank->memory.exported += exported ? memory->mapping.mapped : 0;
-    rank_print(what, "zeroing state %s", state->name);
-    return rank_zero(rank, memory->mapping.address, memory->mapping.mapped, what, diag);
+    state->address = state->mapping.address;
+    rank->memory.states += state->mapping.mapped;
+    rank->memory.exported += exported ? state->mapping.mapped : 0;
+    rank_print(what, "zeroing state %s", rank->manifest->states[index].name);
+    return rank_zero(rank, state->address, state->mapping.mapped, what, diag);
+}
+
+// What the pool is to hold; *[ranges] and *[states] have room for every state, and *[states] says
+// which one a range is.
+static size_t wish_for(const struct kern_rank *rank, const struct kern_provision_plan *plan,
+                       struct rank_pool_wish *wish, struct rank_range *ranges, uint32_t *states)
+{
+    size_t count = 0;
+    for (uint32_t s = 0; s < rank->manifest->n_states; s++) {
+        const struct rank_state *state = &rank->states[s];
+        if (state->object == 0) {
+            continue;
+        }
+        bool pages = state->kind == RANK_PAGES;
+        wish->first[state->kind] = pages ? plan->tokens / plan->page : plan->slots;
+        wish->held[state->kind] = pages ? KERN_HELD_PAGES : KERN_HELD_SLOTS;
+        if (!kern_state_is_pooled(rank->manifest, s)) {
+            wish->fixed[state->kind] = true;
+            continue;
+        }
+        states[count] = s;
+        ranges[count++] = (struct rank_range){.kind = state->kind,
+                                              .name = rank->manifest->states[s].name,
+                                              .object = state->object};
+    }
+    return count;
+}
+
+static bool allocate_pool(struct kern_rank *rank, const struct kern_provision_plan *plan,
+                          struct kern_diag *diag)
+{
+    uint32_t n_states = rank->manifest->n_states;
+    struct rank_range *ranges = kern_arena_array(&rank->arena, n_states, sizeof(*ranges));
+    uint32_t *states = kern_arena_array(&rank->arena, n_states, sizeof(*states));
+    struct rank_pool_wish wish = {0};
+    size_t count = wish_for(rank, plan, &wish, ranges, states);
+    size_t granularity = 0;
+    if (!kern_vmm_granularity(rank->device, rank->ordinal, KERN_HANDLE_NONE,
+                              "asking for the granularity of states", &granularity, diag) ||
+        !kern_pool_chunk(rank->manifest, plan, granularity, &wish.chunk, diag) ||
+        !rank_pool_open(rank, &wish, ranges, count, diag)) {
+        return false;
+    }
+    // A tensormap over a state spans all that the state could ever have.
+    for (size_t r = 0; r < count; r++) {
+        struct rank_state *state = &rank->states[states[r]];
+        state->address = ranges[r].address;
+        state->bytes = rank->pool.kinds[state->kind].most * state->object;
+    }
+    rank->memory.states += rank->pool.n_chunks * rank->pool.chunk;
+    return true;
 }
 
 struct kern_provision kern_rank_provision(const struct kern_rank *rank)
@@ -127,23 +104,48 @@ struct kern_provision kern_rank_provision(const struct kern_rank *rank)
     return rank->provision;
 }
 
+void rank_states_count(struct kern_rank *rank)
+{
+    if (rank->pool.kinds[RANK_PAGES].first != 0) {
+        rank->provision.tokens = rank_pool_extent(&rank->pool, RANK_PAGES) * rank->page;
+    }
+    if (rank->pool.kinds[RANK_SLOTS].first != 0) {
+        rank->provision.slots = rank_pool_extent(&rank->pool, RANK_SLOTS);
+    }
+}
+
 bool rank_states_allocate(struct kern_rank *rank, struct kern_diag *diag)
 {
     uint32_t n_states = rank->manifest->n_states;
-    rank->states = kern_arena_array(&rank->arena, n_states, sizeof(*rank->states));
-    if (!provision(rank, diag)) {
+    struct kern_provision_plan plan;
+    if (!kern_provision_plan(rank->manifest, rank->capacity, rank->seqs, &plan, diag)) {
         return false;
     }
+    rank->page = plan.page;
+    rank->states = kern_arena_array(&rank->arena, n_states, sizeof(*rank->states));
+    rank->blocks = kern_arena_array(&rank->arena, n_states, sizeof(*rank->blocks));
+    rank->provision = (struct kern_provision){
+        .tokens = plan.tokens, .slots = plan.slots, .blocks = rank->blocks};
+    bool pooled = false;
     for (uint32_t s = 0; s < n_states; s++) {
-        if (!allocate_state(rank, s, diag)) {
+        if (!measure(rank, &plan, s, diag)) {
+            return false;
+        }
+        pooled = pooled || rank->states[s].object != 0;
+    }
+    for (uint32_t s = 0; s < n_states; s++) {
+        if (rank->states[s].bytes != 0 && !kern_state_is_pooled(rank->manifest, s) &&
+            !allocate_whole(rank, s, diag)) {
             return false;
         }
     }
-    return true;
+    return !pooled || (allocate_pool(rank, &plan, diag) && rank_leases_open(rank, diag));
 }
 
 void rank_states_free(struct kern_rank *rank)
 {
+    rank_leases_close(rank);
+    rank_pool_close(rank);
     for (uint32_t s = 0; rank->states != NULL && s < rank->manifest->n_states; s++) {
         kern_vmm_destroy(rank->device, &rank->states[s].mapping);
     }

@@ -126,11 +126,9 @@ bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *v
     if (run == NULL || !rank_enter(rank, diag)) {
         return false;
     }
-    const struct rank_graph *graph = NULL;
-    if (rank_graph_wanted(rank, run)) {
-        graph = rank_graph_get(rank, run, vars, diag);
-    }
-    if (graph == NULL && (rank_graph_wanted(rank, run) || !rank_program_fit(rank, run, vars, diag))) {
+    bool as_graph = rank_graph_wanted(rank, run);
+    const struct rank_graph *graph = as_graph ? rank_graph_get(rank, run, vars, diag) : NULL;
+    if (as_graph ? graph == NULL : !rank_program_fit(rank, run, vars, diag)) {
         return false;
     }
     if (!KERN_CU(rank->device, diag, run->place, cuEventRecord, rank->start, rank->stream)) {
@@ -140,8 +138,8 @@ bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *v
     rank->issued_launches = 0;
     rank->last_launch = NULL;
     rank->in_flight = true;
-    bool ok = graph != NULL ? launch_graph(rank, graph, diag)
-                            : rank_launch_range(rank, run, 0, run->n_launches, vars, diag);
+    bool ok = as_graph ? launch_graph(rank, graph, diag)
+                       : rank_launch_range(rank, run, 0, run->n_launches, vars, diag);
     // After a failure too, so that a wait finds the end of what was launched before it.
     CUresult recorded = rank->device->cu.cuEventRecord(rank->end, rank->stream);
     return ok && kern_cuda_check(rank->device, recorded, "cuEventRecord", run->place, diag);

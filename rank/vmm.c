@@ -31,6 +31,22 @@ static CUmemAllocationProp properties(int ordinal, enum kern_handle_kind kind)
     };
 }
 
+bool kern_vmm_granularity(const struct kern_device *device, int ordinal, enum kern_handle_kind kind,
+                          const char *what, size_t *granularity, struct kern_diag *diag)
+{
+    CUmemAllocationProp prop = properties(ordinal, kind);
+    return KERN_CU(device, diag, what, cuMemGetAllocationGranularity, granularity, &prop,
+                   CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+}
+
+bool kern_vmm_create_unmapped(const struct kern_device *device, int ordinal, uint64_t bytes,
+                              const char *what, CUmemGenericAllocationHandle *handle,
+                              struct kern_diag *diag)
+{
+    CUmemAllocationProp prop = properties(ordinal, KERN_HANDLE_NONE);
+    return KERN_CU(device, diag, what, cuMemCreate, handle, bytes, &prop, 0);
+}
+
 // Maps all [bytes] of [handle] at a new address, read-write for device [ordinal].
 static bool map_handle(const struct kern_device *device, int ordinal,
                        CUmemGenericAllocationHandle handle, uint64_t bytes, const char *what,
@@ -69,8 +85,7 @@ bool kern_vmm_create(const struct kern_device *device, int ordinal, enum kern_ha
                (unsigned long long)bytes, kern_handle_kind_name(kind), what);
     CUmemAllocationProp prop = properties(ordinal, kind);
     size_t granularity = 0;
-    if (!KERN_CU(device, diag, text, cuMemGetAllocationGranularity, &granularity, &prop,
-                 CU_MEM_ALLOC_GRANULARITY_MINIMUM)) {
+    if (!kern_vmm_granularity(device, ordinal, kind, text, &granularity, diag)) {
         return false;
     }
     uint64_t rounded = 0;

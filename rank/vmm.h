@@ -30,6 +30,16 @@ bool kern_vmm_create(const struct kern_device *device, int ordinal, enum kern_ha
                      uint64_t bytes, const char *what, struct kern_mapping *mapping,
                      struct kern_diag *diag);
 
+// The size that mapped memory comes in units of, of memory that can be exported as [kind].
+bool kern_vmm_granularity(const struct kern_device *device, int ordinal, enum kern_handle_kind kind,
+                          const char *what, size_t *granularity, struct kern_diag *diag);
+
+// Creates [bytes] of physical memory, a multiple of the granularity, that cannot be exported and is
+// mapped nowhere; the caller releases *[handle].
+bool kern_vmm_create_unmapped(const struct kern_device *device, int ordinal, uint64_t bytes,
+                              const char *what, CUmemGenericAllocationHandle *handle,
+                              struct kern_diag *diag);
+
 // A handle as it travels between processes: 64 bytes for a fabric handle; a file descriptor (which
 // the caller owns and closes) for the other kind.
 struct kern_shareable {

@@ -76,4 +76,25 @@ for wrong in "--ranks 3" "--top-k 9" "--hidden 12"; do
     fi
     grep -q -- '--' "$work/stderr" || fail "ep: $wrong is refused without saying why"
 done
+for out in checkpoint-a checkpoint-b; do
+    python3 -B "$KERN_SOURCE/examples/llama/random_checkpoint.py" --out "$work/$out"
+done
+diff -r "$work/checkpoint-a" "$work/checkpoint-b" || fail "llama: two checkpoints differ"
+checkpoint=(--checkpoint "$work/checkpoint-a")
+generate llama llama-a "${checkpoint[@]}" --tp 4
+generate llama llama-b "${checkpoint[@]}" --tp 4
+diff -r "$work/llama-a" "$work/llama-b" || fail "llama: two runs differ"
+for wrong in "--tp 3" "--tp 8" "--pages 9" "--max-rows 7"; do
+    read -ra options <<<"$wrong"
+    if generate llama wrong "${checkpoint[@]}" "${options[@]}" 2>"$work/stderr"; then
+        fail "llama: $wrong is accepted"
+    fi
+    grep -q -- "${wrong% *}" "$work/stderr" || fail "llama: $wrong is refused without saying why"
+done
+sed -i 's/"BF16","shape":\[32,48\]/"BF16","shape":[48,32]/' "$work/checkpoint-b/model.safetensors"
+if generate llama wrong --checkpoint "$work/checkpoint-b" 2>"$work/stderr"; then
+    fail "llama: a tensor of another shape is accepted"
+fi
+grep -q 'down_proj.weight is BF16 \[48, 32\], not BF16 \[32, 48\]' "$work/stderr" ||
+    fail "llama: a tensor of another shape is refused without saying why"
 echo "the generators give what they are asked for"

@@ -6,12 +6,15 @@ to test the kernels and the manifests without the runtime that they are made for
 import ctypes
 import json
 import mmap
+import multiprocessing
 import os
 import pathlib
 import random
 import signal
 import struct
 import time
+from array import array
+from operator import mul
 
 SIZES = {"bf16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "u8": 1}
 STORED = {"BF16": "bf16", "F32": "f32", "I32": "i32"}
@@ -66,7 +69,26 @@ def read_safetensors(path):
     header = json.loads(data[8:8 + length])
     body = data[8 + length:]
     return {name: (STORED[t["dtype"]], t["shape"], body[slice(*t["data_offsets"])])
-            for name, t in header.items()}
+            for name, t in header.items() if name != "__metadata__"}
+
+
+def rows_at(address, rows, columns):
+    """The floats of a bf16 matrix in memory."""
+    halves = struct.unpack(f"<{rows * columns}H", ctypes.string_at(address, 2 * rows * columns))
+    words = struct.pack(f"<{len(halves)}I", *(half << 16 for half in halves))
+    values = struct.unpack(f"<{len(halves)}f", words)
+    return [values[at:at + columns] for at in range(0, len(values), columns)]
+
+
+def f32_bytes(values):
+    return array("f", values).tobytes()
+
+
+def bf16_bytes(values):
+    """Rounded to nearest, ties to even."""
+    words = array("I")
+    words.frombytes(f32_bytes(values))
+    return array("H", ((word + 0x7FFF + (word >> 16 & 1)) >> 16 for word in words)).tobytes()
 
 
 def product(numbers):
@@ -77,10 +99,13 @@ def product(numbers):
 
 
 class Example:
-    """A directory that a generator of examples/ wrote. `patch` may change the manifest first."""
+    """A directory that a generator of examples/ wrote. `patch` may change the manifest first,
+    `weights` names a file other than the directory's own, paged states hold `capacity` tokens."""
 
-    def __init__(self, directory, patch=None):
+    def __init__(self, directory, patch=None, weights=None, capacity=0):
         self.directory = pathlib.Path(directory)
+        self.weights = pathlib.Path(weights or self.directory / "weights.safetensors")
+        self.capacity = capacity
         self.model = json.loads((self.directory / "model.json").read_text())
         if patch:
             patch(self.model)
@@ -93,22 +118,27 @@ class Example:
                         for name, module in self.model["modules"].items()}
         self._allocate()
         self._bind()
+        self.meeting = multiprocessing.Barrier(self.ranks)
+        self.matrices = {}
 
     def _allocate(self):
         self.sizes = {name: product(self.eval(dim, self.vars) for dim in buffer["shape"]) *
                       SIZES[buffer["dtype"]] for name, buffer in self.model["buffers"].items()}
+        for name, state in self.model.get("states", {}).items():
+            assert name not in self.sizes, f"{name} is a buffer and a state"
+            self.sizes[name] = self.eval(state["bytes_per_token"], {}) * self.capacity
         places, at = {}, 0
         for rank in range(self.ranks):
             for name, size in self.sizes.items():
                 places[rank, name] = at
                 at += (size + 255) // 256 * 256
+        self.bytes_per_rank = at // self.ranks
         self.memory = mmap.mmap(-1, at)
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.address = {key: base + place for key, place in places.items()}
 
     def _bind(self):
-        weights = self.directory / "weights.safetensors"
-        tensors = read_safetensors(weights) if weights.exists() else {}
+        tensors = read_safetensors(self.weights) if self.weights.exists() else {}
         for name, buffer in self.model["buffers"].items():
             for rank in range(self.ranks):
                 if buffer["kind"] == "peer":
@@ -125,11 +155,14 @@ class Example:
         name = source if isinstance(source, str) else source["tensors"][rank]
         stored, shape, data = tensors[name]
         assert stored == dtype, segment
-        if "rows" not in segment:
-            return data
-        first, end = segment["rows"]["ranges"][rank]
         row = len(data) // shape[0]
-        return data[first * row:end * row]
+        if "rows" in segment:
+            first, end = segment["rows"]["ranges"][rank]
+            return data[first * row:end * row]
+        if "cols" in segment:
+            first, end = (column * SIZES[dtype] for column in segment["cols"]["ranges"][rank])
+            return b"".join(data[at + first:at + end] for at in range(0, len(data), row))
+        return data
 
     def eval(self, expr, values):
         if isinstance(expr, int):
@@ -156,12 +189,14 @@ class Example:
         elif form == "var":
             value = values[value]
         elif form in ("expr", kind):
-            value = self.eval(value, values) if kind != "f32" else value
+            value = self.constants.get(value, value) if kind == "f32" else self.eval(value, values)
         else:
             raise AssertionError(f"{arg} for {kind}")
         return struct.pack({"i32": "<i", "i64": "<q", "f32": "<f"}[kind], value)
 
     def _argument(self, param, arg, rank, values):
+        if param.endswith(" state"):
+            return struct.pack("<Q", self.address[rank, arg["state"]] + arg.get("offset", 0))
         if "buffer" not in param:
             return self._scalar(param, arg, rank, values)
         buffer = self.model["buffers"][arg["buf"]]
@@ -179,11 +214,36 @@ class Example:
                 assert len(params) == len(forwarded), launch["entry"]
                 bound = [self._argument(param, call["args"][arg["param"]], rank, values)
                          for param, arg in zip(params, forwarded)]
+                if "module" not in launch:
+                    self._builtin(launch["entry"], bound, rank)
+                    continue
                 grid = [self.eval(extent, values) for extent in launch["grid"]]
                 entry = self.entries[launch["module"]][launch["entry"]]
                 if entry.launch(grid, launch["block"], launch.get("shared_mem", 0), bound) != 0:
                     return False
         return True
+
+    def _builtin(self, entry, bound, rank):
+        """The built-in launches that examples use. bf16 rows are multiplied in double precision."""
+        numbers = [int.from_bytes(value, "little") for value in bound]
+        if entry == "extern:nccl_allreduce_bf16":
+            self._allreduce(*numbers[:3], rank)
+            return
+        a, w, c, m, n, k = numbers
+        if w not in self.matrices:
+            self.matrices[w] = rows_at(w, n, k)
+        stored = {"extern:cublaslt_bf16_tn": bf16_bytes, "extern:cublas_bf16_tn_f32": f32_bytes}
+        data = stored[entry](sum(map(mul, row, weights))
+                             for row in rows_at(a, m, k) for weights in self.matrices[w])
+        ctypes.memmove(c, data, len(data))
+
+    def _allreduce(self, send, receive, count, rank):
+        """Every rank's memory is laid out the same way, and all of it is shared."""
+        self.meeting.wait(timeout=60)
+        pieces = [rows_at(send + (peer - rank) * self.bytes_per_rank, 1, count)[0]
+                  for peer in range(self.ranks)]
+        self.meeting.wait(timeout=60)
+        ctypes.memmove(receive, bf16_bytes(map(sum, zip(*pieces))), 2 * count)
 
     def on_ranks(self, ranks, work, seconds=60):
         """Runs work(rank) in a process per rank, all at once; it returns None or what is wrong."""

@@ -40,7 +40,7 @@ static void test_repeated_keys(void **state)
         {"\"ONE\": 1.0", "\"ONE\": 1.0, \"HALF\": 2", {"V-DUP", "constants.HALF", NULL}},
         {"{\"buf\": \"x\"}",
          "{\"buf\": \"x\", \"buf\": \"x\"}",
-         {"V-DUP", "programs.step.calls[0] arg 2.buf", NULL}},
+         {"V-DUP", "programs.step.calls[0] (l0.attn) arg 2.buf", NULL}},
         {"\"at\": 40,", "\"at\": 40, \"at\": 40,", {"V-DUP", L0 " arg 6 field 6.at", NULL}},
         {"\"ep\": 4", "\"ep\": 4, \"ep\": 4", {"V-DUP", "topology.groups.ep", NULL}},
         {"[{\"add\": [\"b\", 1]}, 2]",

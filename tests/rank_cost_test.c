@@ -189,7 +189,8 @@ static void measure_step(enum kern_graphs graphs, unsigned expected_driver_calls
         assert_int_equal(system_calls, 1);
         prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
     } else {
-        print_message("this kernel does not dispatch system calls: only allocations were counted\n");
+        print_message(
+            "this kernel does not dispatch system calls: only allocations were counted\n");
     }
     fixture_close(&fixture);
 }

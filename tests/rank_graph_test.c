@@ -77,7 +77,8 @@ static CUresult refused_launch(const CUlaunchConfig *config, CUfunction function
     return own.cuLaunchKernelEx(&changed, function, params, extra);
 }
 
-// What a stream that is capturing forbids makes the capture invalid, and every launch after it fails.
+// What a stream that is capturing forbids makes the capture invalid, and every launch after it
+// fails.
 static CUresult breaking_launch(const CUlaunchConfig *config, CUfunction function, void **params,
                                 void **extra)
 {
@@ -305,7 +306,8 @@ static void the_graph_used_least_recently_goes(void **state)
     fixture_close(&fixture);
 }
 
-// After a failed capture the stream takes everything, another capture included, and nothing is left.
+// After a failed capture the stream takes everything, another capture included, and nothing is
+// left.
 static void expect_usable(struct rank_fixture *fixture, const char *text, const char *place)
 {
     fixture_expect(fixture, KERN_EXIT_DEVICE, text, place, NULL);
@@ -335,13 +337,13 @@ static void a_launch_fails_in_a_capture(void **state)
                 fixture_set_var(&fixture, "n", 6);
                 failing = nth;
                 fixture.device->cu.cuLaunchKernelEx = breaking ? breaking_launch : refused_launch;
-                assert_false(prepared ? prepare(&fixture, "step")
-                                      : kern_rank_issue(fixture.rank,
-                                                        fixture_program(&fixture, "step"),
-                                                        fixture.vars, &fixture.diag));
+                assert_false(prepared
+                                 ? prepare(&fixture, "step")
+                                 : kern_rank_issue(fixture.rank, fixture_program(&fixture, "step"),
+                                                   fixture.vars, &fixture.diag));
                 assert_int_equal(fixture.diag.count, 1);
-                assert_true(kern_rank_wait(fixture.rank, kern_deadline_in(20), NULL,
-                                           &fixture.diag));
+                assert_true(
+                    kern_rank_wait(fixture.rank, kern_deadline_in(20), NULL, &fixture.diag));
                 expect_usable(&fixture,
                               breaking ? "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
                                        : "CUDA_ERROR_INVALID_VALUE",

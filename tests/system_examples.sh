@@ -3,20 +3,24 @@
 #
 # The examples, run as a user runs them: results against the expected files, the tables, the report
 # for machines, the options that choose what is run and with what.
-# shellcheck source=tests/lib.sh
+# shellcheck source=tests/lib.sh disable=SC2317
 . "$(dirname "$0")/lib.sh"
 tensors() { python3 -B "$source_dir/tests/tensors.py" "$@"; }
+
+tolerances="--atol 1e-6 --rtol 1e-5"
 
 # json FILE EXPRESSION: whether a Python expression about the report r is true.
 json() {
     python3 -B -c 'import json, sys
 r = json.load(open(sys.argv[1]))
-sys.exit(0 if eval(sys.argv[2]) else 1)' "$@"
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$@"
 }
 
-# options EXAMPLE: weights, inputs and expected outputs, as far as the example has them.
+# options EXAMPLE: weights, inputs and expected outputs, as far as the example has them. What ep should
+# give is computed in double precision, the rest to the bit.
 options() {
     local at=$examples/$1
+    [[ $1 == ep* ]] && echo "$tolerances"
     [ -e "$at/weights.safetensors" ] && echo "--weights $at/weights.safetensors"
     [ -e "$at/inputs-0.safetensors" ] && echo "--input $at/inputs-{rank}.safetensors"
     echo "--check $at/expected-{rank}.safetensors"
@@ -24,7 +28,7 @@ options() {
 
 # Whether each figure of the tables is that of the report: the path of a step, the counts, the groups.
 tables_match() {
-    python3 -B - "$work/run/out" "$1" <<'PY'
+    python3 -B - "$run/out" "$1" <<'PY'
 import json
 import sys
 
@@ -77,10 +81,10 @@ run_example() {
     rm -f "$report"
     # shellcheck disable=SC2046
     launch "$ranks" "$examples/$name/model.json" $(options "$name") --json "$report" \
-        --output "$work/$name-{rank}.safetensors"
+        --output "$work/$name-{rank}.safetensors" -n 5 -w 2
     check "$name, $ranks ranks: ends with 0" ended_with 0
-    check "$name, $ranks ranks: outputs are as expected" grep -q '^check ok: ' "$work/run/out"
-    check "$name, $ranks ranks: nothing on stderr" test ! -s "$work/run/err"
+    check "$name, $ranks ranks: outputs are as expected" grep -q '^check ok: ' "$run/out"
+    check "$name, $ranks ranks: nothing on stderr" test ! -s "$run/err"
     check "$name, $ranks ranks: the report is JSON, of $ranks ranks, and checked" \
         json "$report" "len(r['ranks']) == $ranks and r['check']['verdict'] == 'ok'
             and r['check']['elements'] > 0 and r['device'] == 'emu'"
@@ -108,6 +112,29 @@ for ranks in 2 4 8; do
         tensors same y "$work/ep1-0.safetensors" -- "${files[@]}"
 done
 
+# The road of exported memory: fabric handles, else file descriptors, on all ranks the same.
+run_road() { # NAME KIND RANKS EXAMPLE, in the environment as it is
+    # shellcheck disable=SC2046
+    launch "$3" "$examples/$4/model.json" $(options "$4") -n 2 -w 1 --json "$work/road.json"
+    check "$1, $3 ranks: ends with 0" ended_with 0
+    check "$1, $3 ranks: outputs are as expected" prints "check ok"
+    check "$1, $3 ranks: the road is named" grep -q "^# shared memory: $2" "$run/out"
+    check "$1, $3 ranks: it is in the report" json "$work/road.json" "r['handle_kind_why'].startswith('$2')"
+    check "$1, $3 ranks: nothing is left" nothing_left
+}
+run_road "fabric handles" "fabric handles" 2 ep2
+export KERN_EMU_FABRIC=0
+run_road "a device without fabric handles" "file descriptors, because " 2 ep2
+run_road "a device without fabric handles" "file descriptors, because " 8 allreduce
+export KERN_EMU_FABRIC=refuse
+run_road "fabric handles that nobody may make" "file descriptors, because " 4 ep4
+unset KERN_EMU_FABRIC
+export KERN_EMU_FAIL=cuMemCreate:1:CUDA_ERROR_NOT_PERMITTED@1
+run_road "fabric handles that one rank may not make" "file descriptors, because " 4 barrier4
+export KERN_EMU_FAIL=cuMemImportFromShareableHandle:1:CUDA_ERROR_INVALID_DEVICE@0
+run_road "fabric handles that one rank may not map" "file descriptors, because " 2 barrier2
+unset KERN_EMU_FAIL
+
 # Reports that follow each other.
 minimal=$examples/minimal/model.json
 report=$work/kept.json
@@ -123,6 +150,11 @@ check "without --check nothing is called right" json "$report" "r['check']['verd
 check "without --check it says how to ask for one" prints "check not asked for"
 check "the report names manifest, digest and road" json "$report" "len(r['manifest_sha256']) == 64
     and r['manifest'] == '$minimal' and r['model'] == 'minimal' and r['handle_kind_why']"
+
+if [ -z "$gpu" ]; then
+    launch 1 "$minimal" --device auto --json "$report"
+    check "without a GPU: emu, and why" json "$report" "r['device'] == 'emu' and 'libcuda.so.1' in r['device_why']"
+fi
 
 # Made-up inputs, and what chooses them.
 made=$work/made
@@ -154,7 +186,7 @@ check "ep with made-up inputs: 3 rows" eval "tensors show $made/ep1 y | grep -q 
 
 # Groups: the ep example over 4 ranks as two groups in a world of 8, whose ranks get the inputs of
 # their place in the group.
-places() { # WORD FILE…: the index of each world rank, as the report has it
+places() { # REPORT: the group and the index of each world rank
     python3 -B -c 'import json, sys
 print(*("%(number)d.%(index)d" % rank["groups"]["ep"] for rank in json.load(open(sys.argv[1]))["ranks"]))' "$1"
 }
@@ -168,10 +200,11 @@ run_groups() { # NAME "PLACES…" [WORD…]
         cp "$examples/ep4/expected-${place#*.}.safetensors" "$work/placed/expected-$rank"
         rank=$((rank + 1))
     done
-    launch 8 "$examples/ep4/model.json" --weights "$examples/ep4/weights.safetensors" \
+    # shellcheck disable=SC2086
+    launch 8 "$examples/ep4/model.json" -n 5 -w 2 $tolerances --weights "$examples/ep4/weights.safetensors" \
         --input "$work/placed/inputs-{rank}" --check "$work/placed/expected-{rank}" --json "$report" "$@"
     check "$name: ends with 0" ended_with 0
-    check "$name: outputs are as expected" grep -q '^check ok: ' "$work/run/out"
+    check "$name: outputs are as expected" grep -q '^check ok: ' "$run/out"
     check "$name: ranks are where they should be" test "$(places "$report")" = "$expected"
 }
 run_groups "groups of 4 in a world of 8, by default" "0.0 0.1 0.2 0.3 1.0 1.1 1.2 1.3"

@@ -2,27 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Help and version: once from a job of many, on one screen, on stdout.
-# shellcheck source=tests/lib.sh
+# shellcheck source=tests/lib.sh disable=SC2317
 . "$(dirname "$0")/lib.sh"
 
 fits_a_screen() {
-    awk 'length($0) > 100 { wide = 1 } END { exit wide || NR > 50 || NR < 5 }' "$work/run/out"
+    awk 'length($0) > 100 { wide = 1 } END { exit wide || NR > 50 || NR < 5 }' "$run/out"
 }
 
 # look_at TEXT TIMES: the last run, which should print TEXT so often.
 look_at() {
     local name
-    name=$(cat "$work/run/command")
+    name=$(sed "s/.*mpirun/mpirun/; s| $kern_rank --device emu| kern-rank|" "$run/command")
     check "$name: ends with 0" ended_with 0
-    check "$name: \"$1\" stands there once" test "$(grep -c -- "$1" "$work/run/out")" -eq 1
-    check "$name: nothing on stderr" test ! -s "$work/run/err"
+    check "$name: \"$1\" stands there once" test "$(grep -c -- "$1" "$run/out")" -eq 1
+    check "$name: nothing on stderr" test ! -s "$run/err"
 }
 
 # kern WORD…: as launch, without MPI.
 kern() {
-    echo "kern $*" >"$work/run/command"
-    "$build/bin/kern" "$@" >"$work/run/out" 2>"$work/run/err"
-    echo $? >"$work/run/status"
+    echo "kern $*" >"$run/command"
+    "$build/bin/kern" "$@" >"$run/out" 2>"$run/err"
+    echo $? >"$run/status"
 }
 
 for option in --help -h; do
@@ -35,7 +35,7 @@ for option in --help -h; do
 done
 for code in 0 1 2 3 4 5 6; do
     launch 1 --help
-    check "kern-rank --help: names exit code $code" grep -qE "(exit: |, |  )$code [a-z]" "$work/run/out"
+    check "kern-rank --help: names exit code $code" grep -qE "(exit: |, |  )$code [a-z]" "$run/out"
 done
 launch 4 --version
 look_at '^kern-rank [0-9]'

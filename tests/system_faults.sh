@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every driver function that a run of the ep example calls fails once on each rank: the job ends with 5
+# and says which function failed where, and nothing is left. Which functions those are is found out by
+# letting each fail; that the others are not called, by letting them never return.
+# shellcheck source=tests/lib.sh disable=SC2317
+. "$(dirname "$0")/lib.sh"
+
+# These give back what is no longer used. That one fails changes nothing of what was computed and
+# leaves nothing to do but to end, which gives everything back.
+cleanup="cuMemUnmap cuMemAddressFree cuMemRelease cuMemFree cuMemFreeHost cuEventDestroy cuStreamDestroy
+    cuModuleUnload cuDevicePrimaryCtxRelease"
+
+# The one attribute that is asked for is the NUMA node of the device, which older drivers do not know:
+# without it the process is not bound.
+optional=cuDeviceGetAttribute
+
+# run_ep RANKS [WORD…]
+run_ep() {
+    local at=$examples/ep$1
+    launch "$1" "$at/model.json" --weights "$at/weights.safetensors" -n 2 -w 1 \
+        --input "$at/inputs-{rank}.safetensors" --check "$at/expected-{rank}.safetensors" \
+        --atol 1e-6 --rtol 1e-5 "${@:2}"
+}
+
+# look_at WHAT FUNCTION RANK: the last run, in which FUNCTION failed on RANK.
+look_at() {
+    check "$1: ends with 5" ended_with 5
+    check "$1: function and rank are named" \
+        grep -qE "^kern-rank: [a-z]+: rank $3 \([^)]+\): error: .*\b$2\b" "$run/err"
+    check "$1: each message comes once" says_each_once
+    check "$1: ends in time" in_time
+    check "$1: nothing is left" nothing_left
+}
+
+# fail FUNCTION NTH[:ERROR] RANK RANKS [WORD…]: the run in which the function's nth call fails on that rank.
+fail() {
+    export KERN_EMU_FAIL=$1:$2@$3
+    run_ep "$4" "${@:5}"
+    look_at "$1:$2 on rank $3 of $4" "$1" "$3"
+}
+
+# try FUNCTION: the first call of it fails on rank 0. A run that ends well did not notice.
+try() {
+    export KERN_EMU_FAIL=$1:1@0
+    run_ep 2
+    if ended_with 0; then
+        echo "$1" >>"$work/unnoticed"
+        return
+    fi
+    echo "$1" >>"$work/noticed"
+    look_at "$1:1 on rank 0 of 2" "$1" 0
+}
+
+# harmless FUNCTION RANK: it fails whenever it is called, and the result is right.
+harmless() {
+    export KERN_EMU_FAIL="$1:*@$2"
+    run_ep 2
+    check "$1, always, on rank $2: ends with 0" ended_with 0
+    check "$1, always, on rank $2: outputs are as expected" prints "check ok"
+    check "$1, always, on rank $2: nothing is left" nothing_left
+}
+
+run_ep 2
+check "without a fault: ends with 0" ended_with 0
+
+mapfile -t functions < <(sed -n 's/^ *X(\(cu[A-Za-z0-9]*\),.*/\1/p' "$source_dir/device/abi/cuda_functions.h")
+for function in "${functions[@]}"; do
+    if grep -qw "$function" <<<"$cleanup $optional"; then
+        job harmless "$function" 0
+        job harmless "$function" 1
+    else
+        job try "$function"
+    fi
+done
+end_jobs
+
+mapfile -t noticed < <(sort "$work/noticed")
+mapfile -t unnoticed < <(sort "$work/unnoticed")
+echo "calls that may fail: ${noticed[*]}"
+echo "no calls: ${unnoticed[*]}"
+for function in cuInit cuDeviceGetCount cuDevicePrimaryCtxRetain cuModuleLoadData cuMemCreate cuMemAddressReserve \
+    cuMemMap cuMemSetAccess cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemAlloc \
+    cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuLaunchKernelEx cuEventRecord; do
+    check "$function is among them" grep -qx "$function" "$work/noticed"
+done
+
+# The functions that nobody noticed to fail are not called at all: no call of them returns.
+KERN_EMU_DELAY=$(printf '%s:1000s\n' "${unnoticed[@]}" | paste -sd,)
+export KERN_EMU_DELAY
+time_limit=30 run_ep 2
+check "the functions without calls are not called" ended_with 0
+unset KERN_EMU_DELAY
+
+for function in "${noticed[@]}"; do
+    job fail "$function" 1 1 2
+done
+
+# Later calls: in the midst of sharing and of the steps, with other errors.
+job fail cuMemCreate 4 0 4
+job fail cuMemCreate 2:CUDA_ERROR_OUT_OF_MEMORY 3 4
+job fail cuMemSetAccess 6 1 4
+job fail cuMemImportFromShareableHandle 4:CUDA_ERROR_INVALID_DEVICE 2 4
+job fail cuMemcpyHtoDAsync 9 1 2
+job fail cuLaunchKernelEx 7 0 2
+job fail cuLaunchKernelEx 7 3 4
+job fail cuLaunchKernelEx 7:CUDA_ERROR_ILLEGAL_ADDRESS 1 2
+job fail cuLaunchKernelEx 60 1 2 -n 20
+job fail cuEventRecord 5 2 4
+end_jobs
+
+# Failures of several ranks.
+export KERN_EMU_FAIL=cuMemAlloc:1@0,cuModuleLoadData:1@1
+run_ep 2
+look_at "cuMemAlloc on rank 0, cuModuleLoadData on rank 1" cuModuleLoadData 1
+export KERN_EMU_FAIL=cuModuleLoadData:1
+run_ep 4
+check "cuModuleLoadData on all of 4: ends with 5" ended_with 5
+check "cuModuleLoadData on all of 4: comes once" \
+    test "$(grep -c '^kern-rank: load: all 4 ranks: error: .*cuModuleLoadData' "$run/err")" -eq 1
+check "cuModuleLoadData on all of 4: nothing is left" nothing_left
+finish
