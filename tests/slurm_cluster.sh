@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The examples on a real Slurm cluster of two nodes, which lives as long as this test.
+set -eu
+export OMPI_MCA_mpi_yield_when_idle=1
+export KERN_CLUSTER=$KERN_BUILD/testcluster
+cluster=$KERN_SOURCE/slurm/testcluster
+for program in munged slurmctld slurmd srun; do
+    command -v "$program" >/dev/null || { echo "skipped: $program is not installed"; exit 77; }
+done
+[ "$(id -u)" -eq 0 ] || { echo "skipped: a cluster needs root"; exit 77; }
+work=$(mktemp -d "$KERN_BUILD/slurm_cluster.XXXXXX")
+trap '"$cluster" down; rm -rf "$work"' EXIT
+"$cluster" up
+eval "$("$cluster" env)"
+failed=0
+
+expect() { # $1: what, $2: expected code, $3: code, $4: words, $5: file with the output
+    if [ "$2" = "$3" ] && grep -q -- "$4" "$5"; then
+        echo "ok: $1"
+    else
+        echo "FAILED: $1 (code $3, expected $2; expected \"$4\")"
+        cat "$5"
+        failed=1
+    fi
+}
+
+ep=$KERN_BUILD/examples/ep
+ep_run=("$KERN_BUILD/bin/kern-rank" --device emu "$ep/model.json" --weights "$ep/weights.safetensors"
+    --input "$ep/inputs-{rank}.safetensors" --steps 5)
+two_nodes=(srun -N2 -n8 --ntasks-per-node=4 --mpi=pmix)
+
+code=0
+"${two_nodes[@]}" "${ep_run[@]}" --check "$ep/expected-{rank}.safetensors" --atol 1e-5 --rtol 1e-5 \
+    --output "$work/two-{rank}" >"$work/out" 2>&1 || code=$?
+expect "ep over two nodes" 0 "$code" "check ok" "$work/out"
+expect "two nodes are seen" 0 "$code" "8 ranks on 2 nodes" "$work/out"
+
+code=0
+srun -N1 -n8 --ntasks-per-node=8 --mpi=pmix "${ep_run[@]}" --output "$work/one-{rank}" \
+    >"$work/out" 2>&1 || code=$?
+expect "ep on one node" 0 "$code" "8 ranks on 1 node" "$work/out"
+for ((r = 0; r < 8; r++)); do
+    cmp "$work/one-$r" "$work/two-$r" || failed=1
+done
+echo "ok: both runs gave the same bytes"
+
+code=0
+KERN_EMU_FABRIC=0 "${two_nodes[@]}" "${ep_run[@]}" >"$work/out" 2>&1 || code=$?
+expect "a group over two nodes without fabric handles is refused" 5 "$code" \
+    "group ep spans the nodes kn0, kn1 and shares .*IMEX" "$work/out"
+
+b=$KERN_BUILD/examples/barrier4
+code=0
+KERN_EMU_FABRIC=0 "${two_nodes[@]}" "$KERN_BUILD/bin/kern-rank" --device emu "$b/model.json" \
+    >"$work/out" 2>&1 || code=$?
+expect "groups inside the nodes fall back to file descriptors" 0 "$code" "file descriptors, because" "$work/out"
+
+code=0
+srun -N2 -n4 --ntasks-per-node=2 --gpus-per-task=1 --mpi=pmix "$KERN_BUILD/bin/kern-rank" --device emu \
+    "$b/model.json" >"$work/out" 2>&1 || code=$?
+expect "one visible device per task" 0 "$code" "0000:01:00.0" "$work/out"
+
+code=0
+(cd "$work" && sbatch --wait -N2 --ntasks-per-node=2 --gres=gpu:2 \
+    --export="ALL,KERN_HOME=$KERN_SOURCE,KERN_BUILD=$KERN_BUILD,EP_TOKENS=4 8,EP_STEPS=5" \
+    "$KERN_SOURCE/slurm/ep-bench.sbatch") >"$work/out" 2>&1 || code=$?
+cat "$work"/ep-bench-*.out "$work"/ep-bench-*.err >>"$work/out" 2>/dev/null || true
+expect "sbatch ep-bench" 0 "$code" "^ *8 *4 *2 .* ok$" "$work/out"
+
+# A job that is cancelled ends after its step, with a report of what was measured.
+code=0
+"${two_nodes[@]}" "$KERN_BUILD/bin/kern-rank" --device emu "$KERN_BUILD/examples/barrier/model.json" \
+    --steps 1000000 --json "$work/cancelled.json" >"$work/out" 2>&1 &
+srun_pid=$!
+for ((i = 0; i < 100; i++)); do
+    sleep 0.2
+    step=$(squeue -h -s -o %i | head -n 1)
+    [ -n "$step" ] && break
+done
+sleep 5
+scancel --signal=TERM "$step"
+wait "$srun_pid" || code=$?
+expect "SIGTERM ends a job with a report" 143 "$code" "stopped by signal 15" "$work/out"
+python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["stopped_by_signal"] == 15 and r["programs"][0]["steps"] > 0' \
+    "$work/cancelled.json" || failed=1
+exit $failed
