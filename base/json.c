@@ -130,8 +130,7 @@ static bool refuse_value(struct parser *p)
         return fail(p, p->at, "expected a value; a string stands in double quotes");
     case ']':
     case '}':
-        return fail(p, p->at,
-                    "a value must stand here: there is no comma or colon before the end");
+        return fail(p, p->at, "a value must stand here: there is no comma or colon before the end");
     case '/':
     case '#':
         return fail(p, p->at, "expected a value; JSON has no comments");

@@ -19,8 +19,8 @@ static struct kern_name_slot *find_slot(const struct kern_names *names, const ch
 {
     for (uint32_t i = (uint32_t)hash & names->mask;; i = (i + 1) & names->mask) {
         struct kern_name_slot *slot = &names->slots[i];
-        if (!slot->name || (slot->hash == hash && strncmp(slot->name, name, length) == 0 &&
-                            !slot->name[length]))
+        if (!slot->name ||
+            (slot->hash == hash && strncmp(slot->name, name, length) == 0 && !slot->name[length]))
             return slot;
     }
 }

@@ -53,12 +53,10 @@ static double read_tree(const struct text *text)
     double start = now();
     struct json_tokener *tokener = json_tokener_new();
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    struct json_object *root =
-        json_tokener_parse_ex(tokener, text->bytes, (int)text->length + 1);
+    struct json_object *root = json_tokener_parse_ex(tokener, text->bytes, (int)text->length + 1);
     double seconds = now() - start;
     if (!root) {
-        fprintf(stderr, "json-c: %s\n",
-                json_tokener_error_desc(json_tokener_get_error(tokener)));
+        fprintf(stderr, "json-c: %s\n", json_tokener_error_desc(json_tokener_get_error(tokener)));
         exit(KERN_EXIT_MANIFEST);
     }
     json_object_put(root);
@@ -83,7 +81,8 @@ static double median(double *values, size_t count)
 
 static void print_times(const struct text *text, size_t rounds)
 {
-    // What is freed stays with the process, so that both find their pages warm after the first turn.
+    // What is freed stays with the process, so that both find their pages warm after the first
+    // turn.
     mallopt(M_MMAP_MAX, 0);
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
     double *ours = kern_calloc(rounds, sizeof *ours), *theirs = kern_calloc(rounds, sizeof *theirs);
@@ -122,8 +121,8 @@ int main(int argc, char **argv)
     }
     struct kern_diag diag = {0};
     struct text text = {.path = argv[time ? 2 : 3]};
-    text.bytes = kern_file_read(text.path, KERN_MANIFEST_BYTES_MAX, &text.length, KERN_EXIT_USAGE,
-                                &diag);
+    text.bytes =
+        kern_file_read(text.path, KERN_MANIFEST_BYTES_MAX, &text.length, KERN_EXIT_USAGE, &diag);
     if (!text.bytes) {
         kern_diag_print(&diag, stderr, 10);
         return KERN_EXIT_USAGE;

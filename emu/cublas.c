@@ -27,8 +27,7 @@ cublasStatus_t cublasCreate(cublasHandle_t *handle)
     if (!emu_gemm_load()) {
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
-    struct cublas *cublas =
-        emu_handle_new(EMU_CUBLAS, sizeof *cublas, emu_context_current(), NULL);
+    struct cublas *cublas = emu_handle_new(EMU_CUBLAS, sizeof *cublas, emu_context_current(), NULL);
     if (cublas == NULL) {
         return CUBLAS_STATUS_ALLOC_FAILED;
     }

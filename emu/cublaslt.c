@@ -57,11 +57,12 @@ static uint64_t least_alignment(const struct emu_matmul_preference *preference)
     return least;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a_layout,
-    cublasLtMatrixLayout_t b_layout, cublasLtMatrixLayout_t c_layout,
-    cublasLtMatrixLayout_t d_layout, cublasLtMatmulPreference_t preference_handle,
-    int n_requested, cublasLtMatmulHeuristicResult_t *results, int *n_results)
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                               cublasLtMatrixLayout_t a_layout, cublasLtMatrixLayout_t b_layout,
+                               cublasLtMatrixLayout_t c_layout, cublasLtMatrixLayout_t d_layout,
+                               cublasLtMatmulPreference_t preference_handle, int n_requested,
+                               cublasLtMatmulHeuristicResult_t *results, int *n_results)
 {
     EMU_BLAS_ENTER(emu_blas_enter_gpu(__func__, EMU_PLAIN));
     cublasStatus_t status;
@@ -98,13 +99,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return *n_results > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                                       cublasLtMatrixLayout_t a_layout,
-                                       cublasLtMatrixLayout_t b_layout,
-                                       cublasLtMatrixLayout_t c_layout,
-                                       cublasLtMatrixLayout_t d_layout,
-                                       const cublasLtMatmulAlgo_t *algo,
-                                       cublasLtMatmulHeuristicResult_t *result)
+cublasStatus_t
+cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                        cublasLtMatrixLayout_t a_layout, cublasLtMatrixLayout_t b_layout,
+                        cublasLtMatrixLayout_t c_layout, cublasLtMatrixLayout_t d_layout,
+                        const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result)
 {
     EMU_BLAS_ENTER(emu_blas_enter_gpu(__func__, EMU_PLAIN));
     cublasStatus_t status;
@@ -134,8 +133,8 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 // The largest power of two, up to 256, that the product's pointers are multiples of.
 static uint64_t pointer_alignment(const struct emu_gemm *gemm)
 {
-    uint64_t bits = 256 | (uintptr_t)gemm->a | (uintptr_t)gemm->w | (uintptr_t)gemm->c |
-                    (uintptr_t)gemm->d;
+    uint64_t bits =
+        256 | (uintptr_t)gemm->a | (uintptr_t)gemm->w | (uintptr_t)gemm->c | (uintptr_t)gemm->d;
     return bits & -bits;
 }
 
@@ -167,10 +166,10 @@ static bool workspace_ok(const void *workspace, size_t bytes, size_t needed)
             emu_memory_ok(emu_context_current()->device, (uintptr_t)workspace, bytes, true));
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                              const void *alpha, const void *a, cublasLtMatrixLayout_t a_layout,
-                              const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
-                              const void *c, cublasLtMatrixLayout_t c_layout, void *d,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspace_bytes, CUstream stream)
 {

@@ -11,12 +11,13 @@
 //     66   bf16, e4m3  16 bytes    256x128       1         any
 //
 // Alignment is that of each leading dimension in bytes, and of each pointer. A configuration is
-//   CUBLAS_STATUS_INVALID_VALUE  if a number of it is out of its attribute's range: a tile id from 1
+//   CUBLAS_STATUS_INVALID_VALUE  if a number of it is out of its attribute's range: a tile id from
+//   1
 //     to 24, stages up to 38, swizzling 0 or 1, custom option up to 7, inner shape up to 4, cluster
 //     shape 0 or 2 to 20, k split 1 to 32, and one reduction scheme if k is split, none else;
 //   CUBLAS_STATUS_NOT_SUPPORTED  if the id has no such tile, split or cluster; if a leading
-//     dimension is not aligned; if the tile is larger, on either axis, than twice the matrix rounded
-//     up to a multiple of 64; or if a part of a split k has less than 32 elements.
+//     dimension is not aligned; if the tile is larger, on either axis, than twice the matrix
+//     rounded up to a multiple of 64; or if a part of a split k has less than 32 elements.
 // The workspace of a split k is 4 bytes per tile (in place), or the partial results, in f32 or in
 // the result's type; else none.
 #ifndef KERN_EMU_CUBLASLT_H

@@ -47,10 +47,10 @@ static const struct family families[] = {
 // By cublasLtMatmulTile_t; 0 is undefined.
 static const struct {
     uint32_t rows, cols;
-} tiles[] = {{0, 0},     {8, 8},     {8, 16},   {16, 8},   {8, 32},    {16, 16},  {32, 8},
-             {8, 64},    {16, 32},   {32, 16},  {64, 8},   {32, 32},   {32, 64},  {64, 32},
-             {32, 128},  {64, 64},   {128, 32}, {64, 128}, {128, 64},  {64, 256}, {128, 128},
-             {256, 64},  {64, 512},  {128, 256}, {256, 128}};
+} tiles[] = {{0, 0},    {8, 8},    {8, 16},    {16, 8},   {8, 32},   {16, 16},  {32, 8},
+             {8, 64},   {16, 32},  {32, 16},   {64, 8},   {32, 32},  {32, 64},  {64, 32},
+             {32, 128}, {64, 64},  {128, 32},  {64, 128}, {128, 64}, {64, 256}, {128, 128},
+             {256, 64}, {64, 512}, {128, 256}, {256, 128}};
 
 // The tiles that a search tries, the preferred one first.
 static const uint32_t searched_tiles[] = {20 /* 128x128 */, 18 /* 128x64 */, 15 /* 64x64 */};
@@ -67,8 +67,7 @@ static const struct family *find_family(int32_t id)
 
 static bool takes(const struct family *family, struct emu_blas_types types)
 {
-    return emu_blas_computes(EMU_BLAS_LT, types) &&
-           (types.operand == CUDA_R_16BF || family->fp8);
+    return emu_blas_computes(EMU_BLAS_LT, types) && (types.operand == CUDA_R_16BF || family->fp8);
 }
 
 static struct algo make_algo(const struct family *family, struct emu_blas_types types)
@@ -106,9 +105,9 @@ static bool in_range(const struct algo *algo)
                   algo->reduction == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     bool reduces = algo->reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
     return algo->tile >= 1 && algo->tile < COUNT(tiles) && algo->stages <= 38 &&
-           algo->split_k >= 1 && algo->split_k <= 32 &&
-           (algo->split_k > 1 ? scheme : !reduces) && algo->swizzle <= 1 && algo->custom <= 7 &&
-           algo->inner_shape <= 4 && algo->cluster_shape <= 20 && algo->cluster_shape != 1;
+           algo->split_k >= 1 && algo->split_k <= 32 && (algo->split_k > 1 ? scheme : !reduces) &&
+           algo->swizzle <= 1 && algo->custom <= 7 && algo->inner_shape <= 4 &&
+           algo->cluster_shape <= 20 && algo->cluster_shape != 1;
 }
 
 static bool family_has(const struct family *family, const struct algo *algo)
@@ -141,9 +140,9 @@ static size_t workspace_bytes(const struct algo *algo, const struct emu_matmul *
         return partial > SIZE_MAX / 256 ? SIZE_MAX
                                         : partial * (uint64_t)algo->split_k * sizeof(float);
     case CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE:
-        return partial > SIZE_MAX / 256 ? SIZE_MAX
-                                        : partial * (uint64_t)algo->split_k *
-                                              emu_blas_type_bytes(matmul->types.result);
+        return partial > SIZE_MAX / 256
+                   ? SIZE_MAX
+                   : partial * (uint64_t)algo->split_k * emu_blas_type_bytes(matmul->types.result);
     default:
         return 0;
     }
@@ -191,8 +190,7 @@ static void consider(struct search *search, const struct algo *algo)
     if (search->n == search->max ||
         emu_algo_check(&stored, search->matmul, &needs) != CUBLAS_STATUS_SUCCESS ||
         needs.workspace_bytes > limits->max_workspace_bytes ||
-        needs.alignment > limits->alignment ||
-        (algo->reduction & ~limits->reduction_mask) != 0 ||
+        needs.alignment > limits->alignment || (algo->reduction & ~limits->reduction_mask) != 0 ||
         (limits->max_waves > 0 && needs.waves > limits->max_waves)) {
         return;
     }
@@ -281,10 +279,9 @@ static const struct emu_attribute config_attributes[] = {
     CONFIG(CLUSTER_SHAPE_ID, cluster_shape),
 };
 
-cublasStatus_t
-cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
-                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
-                                     const void *value, size_t bytes)
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    const void *value, size_t bytes)
 {
     EMU_BLAS_ENTER(emu_blas_enter(__func__));
     if (algo == NULL || !emu_algo_is_one(algo)) {

@@ -24,9 +24,8 @@ cublasStatus_t emu_attribute_set(void *object, const struct emu_attribute *table
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-static cublasStatus_t set(const void *handle, enum emu_kind kind,
-                          const struct emu_attribute *table, size_t n, int attribute,
-                          const void *value, size_t bytes)
+static cublasStatus_t set(const void *handle, enum emu_kind kind, const struct emu_attribute *table,
+                          size_t n, int attribute, const void *value, size_t bytes)
 {
     void *object = emu_handle_live(EMU_VALUE(handle), kind);
     return object == NULL ? CUBLAS_STATUS_INVALID_VALUE
@@ -45,7 +44,7 @@ static cublasStatus_t destroy(const void *handle, enum emu_kind kind)
 
 #define ATTRIBUTE(object, name, member)                                                            \
     {                                                                                              \
-        name, offsetof(struct object, member), sizeof(((struct object *)0)->member)               \
+        name, offsetof(struct object, member), sizeof(((struct object *)0)->member)                \
     }
 
 #define LAYOUT(name, member) ATTRIBUTE(emu_matrix_layout, CUBLASLT_MATRIX_LAYOUT_##name, member)
@@ -190,10 +189,9 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
     return destroy(preference, EMU_MATMUL_PREFERENCE);
 }
 
-cublasStatus_t
-cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                     cublasLtMatmulPreferenceAttributes_t attribute,
-                                     const void *value, size_t bytes)
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void *value, size_t bytes)
 {
     EMU_BLAS_ENTER(emu_blas_enter(__func__));
     return set(preference, EMU_MATMUL_PREFERENCE, preference_attributes,
@@ -244,15 +242,15 @@ static bool desc_is_supported(const struct emu_matmul_desc *desc)
            desc->bias == NULL && desc->sm_count_target >= 0;
 }
 
-// The largest power of two, up to 256, that every leading dimension is a multiple of, in bytes. That
-// of a single column is used by nobody.
+// The largest power of two, up to 256, that every leading dimension is a multiple of, in bytes.
+// That of a single column is used by nobody.
 static uint64_t common_alignment(const struct emu_matrix_layout *const layouts[4])
 {
     uint64_t bits = 256;
     for (int i = 0; i < 4; i++) {
         if (layouts[i]->cols > 1) {
-            bits |= (uint64_t)layouts[i]->ld *
-                    emu_blas_type_bytes((cudaDataType_t)layouts[i]->type);
+            bits |=
+                (uint64_t)layouts[i]->ld * emu_blas_type_bytes((cudaDataType_t)layouts[i]->type);
         }
     }
     return bits & -bits;
@@ -262,8 +260,7 @@ cublasStatus_t emu_matmul_describe(struct emu_matmul *matmul, cublasLtMatmulDesc
                                    cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                    cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d)
 {
-    const struct emu_matmul_desc *desc =
-        emu_handle_live(EMU_VALUE(desc_handle), EMU_MATMUL_DESC);
+    const struct emu_matmul_desc *desc = emu_handle_live(EMU_VALUE(desc_handle), EMU_MATMUL_DESC);
     const struct emu_matrix_layout *const layouts[4] = {
         emu_handle_live(EMU_VALUE(a), EMU_MATRIX_LAYOUT),
         emu_handle_live(EMU_VALUE(b), EMU_MATRIX_LAYOUT),
@@ -283,8 +280,8 @@ cublasStatus_t emu_matmul_describe(struct emu_matmul *matmul, cublasLtMatmulDesc
     matmul->m = layouts[3]->rows;
     matmul->n = layouts[3]->cols;
     matmul->k = desc->transa == CUBLAS_OP_N ? layouts[0]->cols : layouts[0]->rows;
-    matmul->types = (struct emu_blas_types){(cudaDataType_t)layouts[0]->type,
-                                            (cudaDataType_t)layouts[3]->type};
+    matmul->types =
+        (struct emu_blas_types){(cudaDataType_t)layouts[0]->type, (cudaDataType_t)layouts[3]->type};
     bool fp8 = matmul->types.operand == CUDA_R_8F_E4M3;
     if (!shapes_fit(matmul, desc, layouts) || desc->c_scale != NULL || desc->d_scale != NULL ||
         desc->amax != NULL || (!fp8 && (desc->a_scale != NULL || desc->b_scale != NULL))) {

@@ -10,8 +10,8 @@
 //
 // Both take a list with commas between. A function may have its plain or its exported name, and may
 // be one of cuBLAS, cuBLASLt or NCCL; its errors are those of its library. The default error is
-// CUDA_ERROR_UNKNOWN, CUBLAS_STATUS_INTERNAL_ERROR or ncclInternalError. Calls are counted per process, over all threads, and only
-// those that nothing else refuses at their entry.
+// CUDA_ERROR_UNKNOWN, CUBLAS_STATUS_INTERNAL_ERROR or ncclInternalError. Calls are counted per
+// process, over all threads, and only those that nothing else refuses at their entry.
 #include "device/abi/cublas_functions.h"
 #include "device/abi/cublaslt_functions.h"
 #include "device/abi/nccl_functions.h"

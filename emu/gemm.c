@@ -19,27 +19,29 @@ size_t emu_element_bytes(enum emu_element element)
     return bytes[element];
 }
 
-// Sign, 4 bits of exponent with bias 7, 3 of fraction; no infinities, and all ones is NaN. Read at
-// the place of a float's exponent it is 2^120 times too small, subnormals included.
-static float float_of_e4m3(uint8_t value)
+// Sign, 4 bits of exponent with bias 7, 3 of fraction; no infinities, and all ones is NaN. Without
+// a branch, and without subnormal floats, which many processors are slow with.
+static inline uint32_t float_bits_of_e4m3(uint8_t value)
 {
     uint32_t sign = (uint32_t)(value & 0x80) << 24;
     uint32_t magnitude = value & 0x7f;
-    uint32_t bits = emu_bits_of_float(emu_float_of_bits(magnitude << 20) * 0x1p120f);
-    return emu_float_of_bits(sign | (magnitude == 0x7f ? 0x7fc00000 : bits));
+    uint32_t normal = (magnitude << 20) + ((127 - 7) << 23);
+    uint32_t subnormal = emu_bits_of_float((float)(int32_t)magnitude * 0x1p-9f);
+    uint32_t finite = magnitude < 8 ? subnormal : normal;
+    return sign | (magnitude == 0x7f ? 0x7fc00000 : finite);
 }
 
 static void widen_e4m3_to_bf16(uint16_t *restrict to, const uint8_t *restrict from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        to[i] = (uint16_t)(emu_bits_of_float(float_of_e4m3(from[i])) >> 16);
+        to[i] = (uint16_t)(float_bits_of_e4m3(from[i]) >> 16);
     }
 }
 
 static void widen_e4m3_to_f32(float *restrict to, const uint8_t *restrict from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        to[i] = float_of_e4m3(from[i]);
+        to[i] = emu_float_of_bits(float_bits_of_e4m3(from[i]));
     }
 }
 
@@ -116,8 +118,7 @@ static void finish(const struct emu_gemm *gemm, const struct panel *panel, const
 static bool run_panel(const struct emu_gemm *gemm, const struct panel *panel, struct operand a,
                       float scale)
 {
-    struct operand w =
-        prepare(gemm, EMU_SCRATCH_W, gemm->w, gemm->ldw, panel->col, panel->cols);
+    struct operand w = prepare(gemm, EMU_SCRATCH_W, gemm->w, gemm->ldw, panel->col, panel->cols);
     float *sums = emu_gemm_scratch(EMU_SCRATCH_D, panel->rows * panel->cols * sizeof *sums);
     const struct emu_gemm_shape shape = {
         .m = panel->rows,
@@ -128,8 +129,7 @@ static bool run_panel(const struct emu_gemm *gemm, const struct panel *panel, st
         .ldd = panel->cols,
         .f32_operands = !emu_gemm_plan_has_bf16(),
     };
-    if (w.data == NULL || sums == NULL ||
-        !emu_gemm_plan_run(&shape, a.data, w.data, sums)) {
+    if (w.data == NULL || sums == NULL || !emu_gemm_plan_run(&shape, a.data, w.data, sums)) {
         return false;
     }
     finish(gemm, panel, sums, scale);
@@ -143,8 +143,8 @@ static size_t smaller(size_t a, size_t b)
 
 static bool run_panels(const struct emu_gemm *gemm)
 {
-    float scale = (gemm->a_scale == NULL ? 1 : *gemm->a_scale) *
-                  (gemm->w_scale == NULL ? 1 : *gemm->w_scale);
+    float scale =
+        (gemm->a_scale == NULL ? 1 : *gemm->a_scale) * (gemm->w_scale == NULL ? 1 : *gemm->w_scale);
     size_t step = smaller(PANEL_ROWS, PANEL_BYTES / (gemm->k * sizeof(float)) + 1);
     for (size_t row = 0; row < gemm->m; row += step) {
         size_t rows = smaller(step, gemm->m - row);
@@ -251,14 +251,13 @@ bool emu_gemm_check_memory(int device, const char *function, const struct emu_ge
         [A_SCALE] = {.name = "the scale of the first of them"},
         [W_SCALE] = {.name = "the scale of the second of them"},
     };
-    bool fits = measure(&f[D], gemm->d, gemm->m, gemm->n, gemm->ldd, gemm->result) &&
-                measure(&f[A], gemm->a, gemm->m, gemm->k, gemm->lda, gemm->operand) &&
-                measure(&f[W], gemm->w, gemm->n, gemm->k, gemm->ldw, gemm->operand) &&
-                (gemm->c == NULL ||
-                 measure(&f[C], gemm->c, gemm->m, gemm->n, gemm->ldc, gemm->result)) &&
-                (gemm->a_scale == NULL ||
-                 measure(&f[A_SCALE], gemm->a_scale, 1, 1, 1, EMU_F32)) &&
-                (gemm->w_scale == NULL || measure(&f[W_SCALE], gemm->w_scale, 1, 1, 1, EMU_F32));
+    bool fits =
+        measure(&f[D], gemm->d, gemm->m, gemm->n, gemm->ldd, gemm->result) &&
+        measure(&f[A], gemm->a, gemm->m, gemm->k, gemm->lda, gemm->operand) &&
+        measure(&f[W], gemm->w, gemm->n, gemm->k, gemm->ldw, gemm->operand) &&
+        (gemm->c == NULL || measure(&f[C], gemm->c, gemm->m, gemm->n, gemm->ldc, gemm->result)) &&
+        (gemm->a_scale == NULL || measure(&f[A_SCALE], gemm->a_scale, 1, 1, 1, EMU_F32)) &&
+        (gemm->w_scale == NULL || measure(&f[W_SCALE], gemm->w_scale, 1, 1, 1, EMU_F32));
     if (!fits) {
         fprintf(stderr, "kern-emu: %s: a matrix is larger than the address space\n", function);
         return false;

@@ -38,8 +38,8 @@ static struct dnnl {
 static const struct {
     const char *symbol;
     size_t offset;
-} slots[] = {DNNL_FUNCTIONS(DNNL_SLOT){"omp_set_num_threads",
-                                       offsetof(struct dnnl, omp_set_num_threads)}};
+} slots[] = {
+    DNNL_FUNCTIONS(DNNL_SLOT){"omp_set_num_threads", offsetof(struct dnnl, omp_set_num_threads)}};
 
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key; // frees a thread's plans when it ends
@@ -60,7 +60,8 @@ struct plan {
 
 enum { PLANS = 256 };
 
-// What one thread keeps. A shape has one place among the plans, and displaces the shape that had it.
+// What one thread keeps. A shape has one place among the plans, and displaces the shape that had
+// it.
 struct thread {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -154,8 +155,8 @@ static dnnl_status_t plan_make(struct plan *plan, struct thread *thread,
         return dnnl_invalid_arguments;
     }
     dnnl_primitive_desc_t primitive;
-    dnnl_status_t status = dnnl.primitive_desc_create(&primitive, &matmul, thread->attributes,
-                                                      thread->engine, NULL);
+    dnnl_status_t status =
+        dnnl.primitive_desc_create(&primitive, &matmul, thread->attributes, thread->engine, NULL);
     if (status != dnnl_success) {
         return status;
     }

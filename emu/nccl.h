@@ -5,10 +5,10 @@
 // stages in pieces. Nothing of it has a name in a file system, so nothing is left when processes
 // are killed.
 //
-// How a communicator comes about. ncclGetUniqueId listens on an abstract socket under a random name,
-// which the id holds, in a thread of the process that called it. Each rank connects, says who it is,
-// and is sent the shared file (emu/nccl_rendezvous.c). It writes its identity into its slot and waits
-// for all the others to do so.
+// How a communicator comes about. ncclGetUniqueId listens on an abstract socket under a random
+// name, which the id holds, in a thread of the process that called it. Each rank connects, says who
+// it is, and is sent the shared file (emu/nccl_rendezvous.c). It writes its identity into its slot
+// and waits for all the others to do so.
 #ifndef KERN_EMU_NCCL_H
 #define KERN_EMU_NCCL_H
 
@@ -72,21 +72,22 @@ struct emu_nccl_comm {
 
     pthread_t thread; // of the start; to be joined if [has_thread]
     bool has_thread;
-    atomic_int life;             // enum emu_nccl_life
-    atomic_int error;            // ncclResult_t: of the start, or of a collective that went wrong
-    char message[256];           // what [error] means; written before it
-    atomic_bool abort;           // nobody waits for other ranks any more
-    atomic_uint users;           // workers that may look at [shared]
-    atomic_bool busy;            // one of them is in a collective
-    struct emu_fence last;       // the last collective that was issued, its stream referenced
-    pthread_mutex_t issue;       // guards [last]
+    atomic_int life;       // enum emu_nccl_life
+    atomic_int error;      // ncclResult_t: of the start, or of a collective that went wrong
+    char message[256];     // what [error] means; written before it
+    atomic_bool abort;     // nobody waits for other ranks any more
+    atomic_uint users;     // workers that may look at [shared]
+    atomic_bool busy;      // one of them is in a collective
+    struct emu_fence last; // the last collective that was issued, its stream referenced
+    pthread_mutex_t issue; // guards [last]
     struct pollfd peers[EMU_NCCL_MAX_RANKS]; // a pidfd of each rank; -1: its own, or dead already
 
     struct emu_nccl_shared *shared;
     uint32_t step; // that this rank has reached
 };
 
-// The communicator behind a handle, or NULL if there is none, or none any more: ncclInvalidArgument.
+// The communicator behind a handle, or NULL if there is none, or none any more:
+// ncclInvalidArgument.
 struct emu_nccl_comm *emu_nccl_get(ncclComm_t handle);
 
 // Waits for the thread of the start; returns its result.
@@ -108,8 +109,9 @@ enum emu_nccl_met { EMU_NCCL_MET, EMU_NCCL_MET_ABORT, EMU_NCCL_MET_OTHER_TERMS }
 unsigned char *emu_nccl_next_stage(const struct emu_nccl_comm *comm, int rank);
 const unsigned char *emu_nccl_stage(const struct emu_nccl_comm *comm, int rank);
 
-// One step: what this rank wrote into its next stage is given, and what the others gave can be read.
-// A stage that was read from may be written again after one more step. On EMU_NCCL_MET_OTHER_TERMS,
+// One step: what this rank wrote into its next stage is given, and what the others gave can be
+// read. A stage that was read from may be written again after one more step. On
+// EMU_NCCL_MET_OTHER_TERMS,
 // [*other] is a rank that is in another collective.
 enum emu_nccl_met emu_nccl_step(struct emu_nccl_comm *comm, const struct emu_nccl_terms *terms,
                                 int *other);

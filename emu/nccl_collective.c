@@ -45,8 +45,8 @@ static enum emu_nccl_met all_gather(struct collective *c)
             return met;
         }
         for (int rank = 0; rank < c->comm->n_ranks; rank++) {
-            memcpy(c->recv + ((size_t)rank * count + at) * c->width,
-                   emu_nccl_stage(c->comm, rank), bytes);
+            memcpy(c->recv + ((size_t)rank * count + at) * c->width, emu_nccl_stage(c->comm, rank),
+                   bytes);
         }
     }
     return EMU_NCCL_MET;
@@ -338,8 +338,9 @@ static struct emu_nccl_op make_op(enum emu_nccl_kind kind, const void *send, voi
 static ncclResult_t check_sum(enum emu_nccl_kind kind, ncclRedOp_t op)
 {
     return op == ncclSum ? ncclSuccess
-                         : emu_nccl_fail(ncclInvalidArgument, "%s: operation %d is none that is "
-                                                              "emulated: sums are",
+                         : emu_nccl_fail(ncclInvalidArgument,
+                                         "%s: operation %d is none that is "
+                                         "emulated: sums are",
                                          kind_names[kind], (int)op);
 }
 
@@ -362,9 +363,8 @@ ncclResult_t ncclAllGather(const void *send, void *recv, size_t send_count, nccl
         issue(comm, stream, make_op(EMU_NCCL_ALL_GATHER, send, recv, send_count, type)));
 }
 
-ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t recv_count,
-                               ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                               CUstream stream)
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t recv_count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, CUstream stream)
 {
     EMU_NCCL_ENTER(EMU_NEEDS_CONTEXT);
     ncclResult_t result = check_sum(EMU_NCCL_REDUCE_SCATTER, op);

@@ -267,8 +267,7 @@ static ncclResult_t init_rank(ncclComm_t *out, int n_ranks, const ncclUniqueId *
                               const ncclConfig_t *given)
 {
     ncclConfig_t config;
-    if (out == NULL || n_ranks < 1 || n_ranks > EMU_NCCL_MAX_RANKS || rank < 0 ||
-        rank >= n_ranks) {
+    if (out == NULL || n_ranks < 1 || n_ranks > EMU_NCCL_MAX_RANKS || rank < 0 || rank >= n_ranks) {
         return emu_nccl_fail(ncclInvalidArgument, "rank %d of %d, of at most %d", rank, n_ranks,
                              EMU_NCCL_MAX_RANKS);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ranks find each other. The process that makes an id listens on an abstract socket, in a thread
-// that ends when every rank was served or the process ends; the socket goes with it. A rank sends
-// who it is and gets the shared file, made for as many ranks as the first one said. Both sides make
-// sure that the other is the same user.
+// How ranks find each other. The process that makes an id listens on an abstract socket, in a
+// thread that ends when every rank was served or the process ends; the socket goes with it. A rank
+// sends who it is and gets the shared file, made for as many ranks as the first one said. Both
+// sides make sure that the other is the same user.
 #include "emu/nccl.h"
 
 #include <errno.h>

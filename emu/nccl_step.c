@@ -59,8 +59,8 @@ static bool has_reached(struct emu_nccl_slot *slot, uint32_t step, uint32_t *see
     return (int32_t)(*seen - step) >= 0;
 }
 
-// False: aborted. The sleep is short, since whoever aborts wakes those that sleep at that moment and
-// not one that is just about to.
+// False: aborted. The sleep is short, since whoever aborts wakes those that sleep at that moment
+// and not one that is just about to.
 static bool await(const struct emu_nccl_comm *comm, struct emu_nccl_slot *slot, uint32_t step)
 {
     uint32_t seen;

@@ -58,8 +58,7 @@ static void sum_i32(uint32_t *restrict to, const void *const *from, int n, size_
     }
 }
 
-static void sum_u8(uint8_t *restrict to, const void *const *from, int n, size_t first,
-                   size_t count)
+static void sum_u8(uint8_t *restrict to, const void *const *from, int n, size_t first, size_t count)
 {
     memcpy(to, (const uint8_t *)from[0] + first, count);
     for (int i = 1; i < n; i++) {

@@ -102,14 +102,17 @@ static void print_plan(const struct kern_manifest *manifest, const char *path,
     printf("# model %s  %s: what each rank takes, vars at their max\n", manifest->model, path);
     if (manifest->n_states)
         printf("# states: %" PRIu64 " tokens in pages of %" PRIu64 ", %" PRIu64
-               " sequence slots (two are nobody's)\n",
+               " sequence slots (a page and two slots are no sequence's)\n",
                provision->tokens, provision->page, provision->slots);
     puts("#");
     print_kinds(footprint);
     print_others(footprint);
     puts("#");
     print_largest(footprint, most);
-    puts("# exported memory and states come in granules of 2 MiB");
+    char chunk[32];
+    printf("# exported memory and states come in granules of 2 MiB, pages and slots "
+           "in chunks of %s\n",
+           kern_bytes_text(footprint->chunk, chunk));
 }
 
 static void write_count(struct kern_json *json, const char *key, uint64_t count)
@@ -152,6 +155,7 @@ static void write_plan(const struct kern_manifest *manifest, const struct kern_f
     write_count(&json, "page_tokens", footprint->provision.page);
     write_count(&json, "tokens", footprint->provision.tokens);
     write_count(&json, "slots", footprint->provision.slots);
+    write_count(&json, "chunk_bytes", footprint->chunk);
     kern_json_key(&json, "memory_bytes");
     kern_json_open(&json, '{');
     for (enum kern_memory_kind kind = 0; kind < KERN_MEMORY_KINDS; kind++)

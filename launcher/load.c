@@ -119,6 +119,7 @@ void kern_run_load(struct kern_run *run)
         return;
     if (kern_rank_load_modules(run->rank, &run->diag) &&
         kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
+        kern_run_lend_host_blocks(run) &&
         kern_rank_compile(run->rank, &run->diag))
         kern_rank_load_weights(run->rank, options->weights.items, options->weights.count,
                                &run->diag);

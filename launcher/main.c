@@ -47,6 +47,7 @@ static void take_down(struct kern_run *run)
     // Kernels that wait for a peer that failed hold the device; the end of the process frees both.
     if (!run->in_flight) {
         kern_fabric_close(run->fabric);
+        kern_run_free_host_blocks(run);
         kern_rank_destroy(run->rank, false);
         kern_device_close(run->device);
     }

@@ -38,6 +38,7 @@ static const struct option table[] = {
     {"kernels", 0, "DIR", LIST, AT(kernels), "where modules are looked for (the manifest's folder)"},
     {"capacity", 0, "N", COUNT, AT(capacity), "tokens that paged states hold (4096)"},
     {"seqs", 0, "N", COUNT, AT(seqs), "sequences that live at once (8)"},
+    {"host-blocks", 0, "N", COUNT, AT(host_blocks), "blocks of each state that a host lends (none)"},
     {"group", 0, "NAME=LAYOUT", LIST, AT(groups), "block: consecutive ranks (default); stride: apart"},
     {"groups", 0, "FILE", TEXT, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
     {"graphs", 'G', "WHICH", GRAPHS, AT(graphs), "programs run as CUDA graphs: auto (as declared), on, off"},

@@ -34,6 +34,7 @@ struct kern_options {
     uint64_t seed;
     bool seed_per_rank;
     uint64_t capacity, seqs;
+    uint64_t host_blocks; // 0: none
     double atol, rtol;
     double timeout; // seconds
     enum kern_device_choice device;

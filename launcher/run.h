@@ -54,6 +54,7 @@ struct kern_run {
     struct kern_place *places; // by rank
     struct kern_road road;
     struct kern_rank *rank;
+    CUdeviceptr *host_blocks; // per state: what --host-blocks made of it
     struct kern_fabric *fabric;
     struct kern_communicators *communicators;
 
@@ -76,6 +77,11 @@ void kern_run_load(struct kern_run *run);
 void kern_run_share(struct kern_run *run);
 void kern_run_peers(struct kern_run *run);
 void kern_run_communicators(struct kern_run *run);
+
+// launcher/host_blocks.c: memory for host states, which the rank's own is allocated before and its
+// programs are compiled after.
+bool kern_run_lend_host_blocks(struct kern_run *run);
+void kern_run_free_host_blocks(struct kern_run *run);
 
 // launcher/plan.c: what to drive with which vars; all ranks agree on it.
 void kern_run_plan(struct kern_run *run);

@@ -8,8 +8,8 @@ static struct kern_constant *find(const struct kern_reader *reader,
                                   const struct kern_json_node *name)
 {
     const struct kern_constants *constants = &reader->constants;
-    uint32_t index = kern_names_find_span(
-        &constants->names, kern_json_chars(&reader->document, name), name->size);
+    uint32_t index = kern_names_find_span(&constants->names,
+                                          kern_json_chars(&reader->document, name), name->size);
     return index == KERN_NONE ? NULL : &constants->constants[index];
 }
 

@@ -18,7 +18,8 @@ struct kern_cut_access {
 };
 
 // The points from [from] to [to], all of which a buffer crosses: call [writer] of [program] wrote
-// it before them, and call [to] reads it before anything writes it whole.
+// it before them, and call [to] needs that: it reads it, or completes an inout, before anything
+// writes it whole.
 struct kern_cut_span {
     uint32_t program;
     uint32_t buffer;
@@ -102,9 +103,5 @@ char *kern_cut_stage_text(const struct kern_cut_points *cut, size_t stage, const
 
 // Flags for the buffers that kern_manifest_weight_bytes counts.
 bool *kern_cut_weights(const struct kern_manifest *manifest, struct kern_arena *arena);
-
-// A place in the text of a message, in [arena]: `programs.decode.calls[3] (l0.attn)`.
-const char *kern_cut_call_text(const struct kern_manifest *manifest, uint32_t program,
-                               uint64_t call, struct kern_arena *arena);
 
 #endif

@@ -76,24 +76,20 @@ struct refusal {
     bool *told; // per buffer: an error about it has been added
 };
 
-const char *kern_cut_call_text(const struct kern_manifest *manifest, uint32_t program,
-                               uint64_t call, struct kern_arena *arena)
-{
-    char text[KERN_PLACE_MAX];
-    struct kern_place programs = kern_place_member(NULL, "programs");
-    struct kern_place one = kern_place_member(&programs, manifest->programs[program].name);
-    struct kern_place calls = kern_place_member(&one, "calls");
-    struct kern_place place = kern_place_element(&calls, call);
-    place.label = manifest->programs[program].calls[call].label;
-    return kern_arena_print(arena, "%s", kern_place_text(&place, text));
-}
-
+// The place of a call in the text of a message: `programs.decode.calls[3] (l0.attn)`.
 static const char *call_text(struct refusal *refusal, uint32_t program, uint64_t call)
 {
-    return kern_cut_call_text(refusal->manifest, program, call, &refusal->arena);
+    char text[KERN_PLACE_MAX];
+    const struct kern_program *owner = &refusal->manifest->programs[program];
+    struct kern_place programs = kern_place_member(NULL, "programs");
+    struct kern_place one = kern_place_member(&programs, owner->name);
+    struct kern_place calls = kern_place_member(&one, "calls");
+    struct kern_place place = kern_place_element(&calls, call);
+    place.label = owner->calls[call].label;
+    return kern_arena_print(&refusal->arena, "%s", kern_place_text(&place, text));
 }
 
-// Where [access] stands in the document.
+// Where a call stands in the document.
 static uint64_t order_of(const struct refusal *refusal, uint32_t program, uint64_t call)
 {
     return refusal->manifest->programs[program].calls[call].order;

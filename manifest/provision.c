@@ -172,6 +172,8 @@ bool kern_pool_chunk(const struct kern_manifest *manifest, const struct kern_pro
     uint64_t granules = smallest_object(manifest, plan) / 2 / granule;
     if (granules == 0 || granules > CHUNK_GRANULES_MAX)
         granules = CHUNK_GRANULES_MAX;
+    if (least == 0)
+        granules = 1;
     for (; granules > 1; granules /= 2) {
         if (!pool_bytes(manifest, plan, granules * granule, &total, diag))
             return false;

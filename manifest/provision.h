@@ -39,7 +39,7 @@ bool kern_state_is_pooled(const struct kern_manifest *manifest, uint32_t state);
 // The size of those chunks, a multiple of [granule]. Mapping costs the driver time per chunk, so
 // they are large: 32 granules, or half the smallest page or slot where that is a granule or more,
 // so that one of them gives up whole chunks. They are halved as long as rounding every state up to
-// chunks takes more than an eighth of what granules would.
+// chunks takes an eighth more than rounding to granules. One granule if no state is pooled.
 bool kern_pool_chunk(const struct kern_manifest *manifest, const struct kern_provision_plan *plan,
                      uint64_t granule, uint64_t *chunk, struct kern_diag *diag);
 

@@ -51,7 +51,8 @@ static bool read_integer(struct kern_reader *reader, const struct kern_node *nod
         return false;
     char text[48], found[64], constant[96] = "";
     if (node->json->kind == KERN_JSON_STRING)
-        snprintf(constant, sizeof constant, " (the constant %s)", kern_found(reader, node->json, found));
+        snprintf(constant, sizeof constant, " (the constant %s)",
+                 kern_found(reader, node->json, found));
     if (!number.integral)
         return kern_refuse(reader, "V-NUM", node, "expected an integer from %s, found %s%s",
                            format->range, kern_number_text(&number, text), constant);

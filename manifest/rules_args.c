@@ -15,7 +15,7 @@ struct wiring {
     bool *scratch_written; // per scratch
     bool *scratch_used;
     bool forwarded; // a launch has taken all params of the op just as they are
-    bool blind;     // something could not be judged, so what is never written or used cannot be either
+    bool blind; // something could not be judged, so what is never written or used cannot be either
 };
 
 // An argument on the way: the launch param it is for, itself and its place.

@@ -138,9 +138,9 @@ static inline bool kern_fits(int64_t low, uint64_t high, uint32_t width)
     return high >> (8 * width) == 0 && low >= -(INT64_C(1) << (8 * width - 1));
 }
 
-// How many arguments of its own [launch] has. Those that it leaves to the op are all params, and one
-// array of them serves all launches of the op: looking through it for each would take the square of
-// the manifest's size.
+// How many arguments of its own [launch] has. Those that it leaves to the op are all params, and
+// one array of them serves all launches of the op: looking through it for each would take the
+// square of the manifest's size.
 static inline size_t kern_own_args(const struct kern_launch *launch)
 {
     return launch->args_given ? launch->n_args : 0;

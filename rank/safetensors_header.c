@@ -156,9 +156,9 @@ static bool read_tensor(const struct kern_tensor_json *json, const struct kern_j
     for (uint32_t i = 0; i < node->size; i++, key = kern_json_next(key + 1)) {
         enum member member = member_of(json, key);
         if (key->repeated && member != N_MEMBERS)
-            return fail(json, tensor->name,
-                        kern_arena_print(&json->diag->arena, "its entry has %s twice",
-                                         members[member]));
+            return fail(
+                json, tensor->name,
+                kern_arena_print(&json->diag->arena, "its entry has %s twice", members[member]));
         if (!read_member(json, member, key + 1, tensor))
             return false;
         read[member] = true;

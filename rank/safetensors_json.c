@@ -48,6 +48,5 @@ bool kern_tensor_json_uint(const struct kern_tensor_json *json, const struct ker
         return fail(json, node->at, "an integer has no fraction and no exponent");
     struct kern_json_number number = kern_json_number(&json->document, node);
     *value = number.magnitude;
-    return number.fits ||
-           fail(json, node->at, "an integer is larger than 18446744073709551615");
+    return number.fits || fail(json, node->at, "an integer is larger than 18446744073709551615");
 }

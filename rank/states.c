@@ -5,10 +5,6 @@
 // map one allocation whole, so what they import is there from the beginning and stays.
 #include "rank/internal.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/memory.h"
 #include "manifest/provision.h"
 
 // Sizes of the state and its objects.
@@ -139,7 +135,7 @@ bool rank_states_allocate(struct kern_rank *rank, struct kern_diag *diag)
             return false;
         }
     }
-    return !pooled || (allocate_pool(rank, &plan, diag) && rank_leases_open(rank, diag));
+    return (!pooled || allocate_pool(rank, &plan, diag)) && rank_leases_open(rank, diag);
 }
 
 void rank_states_free(struct kern_rank *rank)

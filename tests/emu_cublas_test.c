@@ -15,9 +15,9 @@ static cublasStatus_t multiply(cublasHandle_t handle, const struct matrix *a,
                                const struct matrix *w, const struct matrix *d)
 {
     const float one = 1, zero = 0;
-    return cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)d->cols, (int)d->rows,
-                        (int)a->cols, &one, w->data, CUDA_R_16BF, (int)w->stride, a->data,
-                        CUDA_R_16BF, (int)a->stride, &zero, d->data, CUDA_R_32F, (int)d->stride,
+    return cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)d->cols, (int)d->rows, (int)a->cols,
+                        &one, w->data, CUDA_R_16BF, (int)w->stride, a->data, CUDA_R_16BF,
+                        (int)a->stride, &zero, d->data, CUDA_R_32F, (int)d->stride,
                         CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP);
 }
 
@@ -26,8 +26,8 @@ static void in_products(void)
     static const struct {
         size_t m, n, k, lda, ldw, ldd;
     } shapes[] = {
-        {1, 1, 1, 1, 1, 1},      {1, 300, 64, 64, 64, 300},    {65, 1, 33, 40, 33, 2},
-        {9, 1, 1, 5, 4, 3},      {31, 17, 129, 129, 150, 20},  {64, 128, 256, 256, 256, 128},
+        {1, 1, 1, 1, 1, 1},          {1, 300, 64, 64, 64, 300},   {65, 1, 33, 40, 33, 2},
+        {9, 1, 1, 5, 4, 3},          {31, 17, 129, 129, 150, 20}, {64, 128, 256, 256, 256, 128},
         {8, 8, 5000, 5000, 5000, 8}, {530, 20, 40, 48, 40, 24},
     };
     emu_begin();
@@ -148,23 +148,21 @@ static void in_refusals(void)
     void *w = device_bytes(8 * 16 * 2), *a = device_bytes(4 * 16 * 2), *c = device_bytes(8 * 4 * 4);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct arguments *x = &cases[i];
-        cublasStatus_t status = cublasGemmEx(
-            handle, (cublasOperation_t)x->transa, (cublasOperation_t)x->transb, x->m, x->n, x->k,
-            &x->alpha, w, (cudaDataType)x->a_type, x->lda, a, (cudaDataType)x->b_type, x->ldb,
-            &x->beta, c, (cudaDataType)x->c_type, x->ldc, (cublasComputeType_t)x->compute,
-            (cublasGemmAlgo_t)x->algo);
+        cublasStatus_t status =
+            cublasGemmEx(handle, (cublasOperation_t)x->transa, (cublasOperation_t)x->transb, x->m,
+                         x->n, x->k, &x->alpha, w, (cudaDataType)x->a_type, x->lda, a,
+                         (cudaDataType)x->b_type, x->ldb, &x->beta, c, (cudaDataType)x->c_type,
+                         x->ldc, (cublasComputeType_t)x->compute, (cublasGemmAlgo_t)x->algo);
         if (status != x->wanted) {
             fprintf(stderr, "case %zu: status %d instead of %d\n", i, (int)status, (int)x->wanted);
             _exit(1);
         }
     }
     const float one = 1;
-    BLAS_EXPECT(INVALID_VALUE,
-                cublasGemmEx(handle, T, N, 8, 4, 16, NULL, w, BF16, 16, a, BF16, 16, &one, c, F32,
-                             8, IN32, CUBLAS_GEMM_DEFAULT));
-    BLAS_EXPECT(INVALID_VALUE,
-                cublasGemmEx(handle, T, N, 8, 4, 16, &one, w, BF16, 16, a, BF16, 16, NULL, c, F32,
-                             8, IN32, CUBLAS_GEMM_DEFAULT));
+    BLAS_EXPECT(INVALID_VALUE, cublasGemmEx(handle, T, N, 8, 4, 16, NULL, w, BF16, 16, a, BF16, 16,
+                                            &one, c, F32, 8, IN32, CUBLAS_GEMM_DEFAULT));
+    BLAS_EXPECT(INVALID_VALUE, cublasGemmEx(handle, T, N, 8, 4, 16, &one, w, BF16, 16, a, BF16, 16,
+                                            NULL, c, F32, 8, IN32, CUBLAS_GEMM_DEFAULT));
 }
 EMU_TEST(refusals)
 
@@ -182,8 +180,8 @@ static void in_handles(void)
     BLAS_EXPECT(INVALID_VALUE, cublasSetStream(handle, stream));
     BLAS_EXPECT(INVALID_VALUE, cublasSetMathMode(handle, (cublasMath_t)7));
     BLAS_OK(cublasSetMathMode(
-        handle, (cublasMath_t)(CUBLAS_PEDANTIC_MATH |
-                               CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+        handle,
+        (cublasMath_t)(CUBLAS_PEDANTIC_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     char *workspace = device_bytes(4096);
     BLAS_OK(cublasSetWorkspace(handle, workspace, 4096));
     BLAS_OK(cublasSetWorkspace(handle, NULL, 0));

@@ -51,12 +51,12 @@ static void product_free(struct product *product)
 }
 
 static cublasStatus_t multiply(const struct product *product, const void *a, const void *w,
-                               float beta, const void *c, void *d,
-                               const cublasLtMatmulAlgo_t *algo, CUstream stream)
+                               float beta, const void *c, void *d, const cublasLtMatmulAlgo_t *algo,
+                               CUstream stream)
 {
     const float one = 1;
-    return cublasLtMatmul(product->handle, product->desc, &one, w, product->w, a, product->a,
-                          &beta, c, product->c, d, product->d, algo, NULL, 0, stream);
+    return cublasLtMatmul(product->handle, product->desc, &one, w, product->w, a, product->a, &beta,
+                          c, product->c, d, product->d, algo, NULL, 0, stream);
 }
 
 static CUstream stream_new(void)
@@ -74,11 +74,21 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 1},           {1, 1, 1, 3, 2, 5},         {1, 64, 64, 64, 64, 64},
-    {1, 512, 333, 333, 333, 512}, {64, 1, 64, 64, 64, 1},     {33, 1, 1, 1, 1, 1},
-    {5, 1, 7, 9, 8, 3},           {7, 9, 1, 4, 3, 11},        {2, 3, 5, 5, 5, 3},
-    {17, 31, 63, 70, 65, 40},     {64, 96, 128, 128, 128, 96}, {129, 65, 257, 257, 300, 65},
-    {16, 16, 4096, 4096, 4096, 16}, {3, 520, 72, 72, 80, 528}, {530, 20, 40, 48, 40, 24},
+    {1, 1, 1, 1, 1, 1},
+    {1, 1, 1, 3, 2, 5},
+    {1, 64, 64, 64, 64, 64},
+    {1, 512, 333, 333, 333, 512},
+    {64, 1, 64, 64, 64, 1},
+    {33, 1, 1, 1, 1, 1},
+    {5, 1, 7, 9, 8, 3},
+    {7, 9, 1, 4, 3, 11},
+    {2, 3, 5, 5, 5, 3},
+    {17, 31, 63, 70, 65, 40},
+    {64, 96, 128, 128, 128, 96},
+    {129, 65, 257, 257, 300, 65},
+    {16, 16, 4096, 4096, 4096, 16},
+    {3, 520, 72, 72, 80, 528},
+    {530, 20, 40, 48, 40, 24},
 };
 
 static void check_bf16(const struct shape *s, bool adds, bool in_place, CUstream stream)
@@ -162,8 +172,8 @@ static void check_fp8(const struct shape *s, int result, float a_scale, float w_
 static void in_products_of_e4m3(void)
 {
     static const struct shape fp8_shapes[] = {
-        {1, 8, 16, 16, 16, 8},     {1, 3, 16, 16, 16, 8},        {5, 24, 48, 64, 48, 32},
-        {33, 7, 32, 32, 48, 16},   {64, 520, 128, 128, 128, 520}, {530, 16, 64, 64, 64, 16},
+        {1, 8, 16, 16, 16, 8},          {1, 3, 16, 16, 16, 8},         {5, 24, 48, 64, 48, 32},
+        {33, 7, 32, 32, 48, 16},        {64, 520, 128, 128, 128, 520}, {530, 16, 64, 64, 64, 16},
         {16, 16, 2048, 2048, 2048, 16},
     };
     emu_begin();
@@ -424,15 +434,15 @@ static const struct spoiler spoilers[] = {
 static cublasStatus_t set(const struct product *product, enum which which, int attribute,
                           const void *value, size_t bytes)
 {
-    const cublasLtMatrixLayout_t layouts[] = {
-        [LAYOUT_W] = product->w, [LAYOUT_A] = product->a, [LAYOUT_C] = product->c,
-        [LAYOUT_D] = product->d};
+    const cublasLtMatrixLayout_t layouts[] = {[LAYOUT_W] = product->w,
+                                              [LAYOUT_A] = product->a,
+                                              [LAYOUT_C] = product->c,
+                                              [LAYOUT_D] = product->d};
     return which == DESC
                ? cublasLtMatmulDescSetAttribute(
                      product->desc, (cublasLtMatmulDescAttributes_t)attribute, value, bytes)
-               : cublasLtMatrixLayoutSetAttribute(layouts[which],
-                                                  (cublasLtMatrixLayoutAttribute_t)attribute,
-                                                  value, bytes);
+               : cublasLtMatrixLayoutSetAttribute(
+                     layouts[which], (cublasLtMatrixLayoutAttribute_t)attribute, value, bytes);
 }
 
 static void in_what_contradicts_or_is_not_computed(void)
@@ -465,9 +475,9 @@ static void in_factors(void)
     struct {
         const float *alpha, *beta;
         cublasStatus_t wanted;
-    } cases[] = {{NULL, &zero, INVALID},     {&one, NULL, INVALID},  {&half, &zero, UNSUPPORTED},
-                 {&zero, &zero, UNSUPPORTED}, {&one, &half, UNSUPPORTED},
-                 {&one, &one, CUBLAS_STATUS_SUCCESS}};
+    } cases[] = {{NULL, &zero, INVALID},      {&one, NULL, INVALID},
+                 {&half, &zero, UNSUPPORTED}, {&zero, &zero, UNSUPPORTED},
+                 {&one, &half, UNSUPPORTED},  {&one, &one, CUBLAS_STATUS_SUCCESS}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         blas_expect(cublasLtMatmul(p.handle, p.desc, cases[i].alpha, spoil_w.data, p.w,
                                    spoil_a.data, p.a, cases[i].beta, spoil_d.data, p.c,
@@ -648,8 +658,8 @@ static cublasLtMatmulAlgo_t algo_of(const struct product *product, const struct 
         BLAS_EXPECT(INVALID_VALUE,
                     cublasLtMatmulAlgoConfigSetAttribute(&algo, members[i].attribute,
                                                          members[i].value, members[i].bytes + 2));
-        BLAS_OK(cublasLtMatmulAlgoConfigSetAttribute(&algo, members[i].attribute,
-                                                     members[i].value, members[i].bytes));
+        BLAS_OK(cublasLtMatmulAlgoConfigSetAttribute(&algo, members[i].attribute, members[i].value,
+                                                     members[i].bytes));
     }
     return algo;
 }
@@ -723,8 +733,8 @@ static void in_algorithms_that_are_none(void)
     BLAS_EXPECT(INVALID_VALUE, check_sound(&p, &algo));
     memset(&algo, 0, sizeof algo);
     BLAS_EXPECT(INVALID_VALUE, check_sound(&p, &algo));
-    BLAS_EXPECT(INVALID_VALUE, cublasLtMatmulAlgoConfigSetAttribute(
-                                   &algo, CUBLASLT_ALGO_CONFIG_TILE_ID, &id, 4));
+    BLAS_EXPECT(INVALID_VALUE,
+                cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_TILE_ID, &id, 4));
     BLAS_EXPECT(INVALID_VALUE,
                 cublasLtMatmulAlgoCheck(p.handle, p.desc, p.w, p.a, p.c, p.d, NULL, &result));
     algo = algo_new(&p, 21);

@@ -148,9 +148,9 @@ static inline void matrix_check_gaps(const struct matrix *matrix)
     }
 }
 
-// Each element of [d] against scale · A·Wᵀ + [c] (NULL: none; it is a copy if D was written over it).
-// The bound: k + 3 roundings to f32 of partial sums, each at most of the sum of magnitudes, and one
-// rounding, of half a unit in the last place, to the result's type.
+// Each element of [d] against scale · A·Wᵀ + [c] (NULL: none; it is a copy if D was written over
+// it). The bound: k + 3 roundings to f32 of partial sums, each at most of the sum of magnitudes,
+// and one rounding, of half a unit in the last place, to the result's type.
 static inline void matrix_check_product(const struct matrix *d, const struct matrix *a,
                                         const struct matrix *w, const struct matrix *c,
                                         double scale)

@@ -79,8 +79,8 @@ static void run_rank(struct world world, rank_body *body, int rank)
 static struct world world_start(int n_ranks, rank_body *body, pid_t *pids)
 {
     struct world world = {.n_ranks = n_ranks};
-    world.shared = mmap(NULL, sizeof *world.shared, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    world.shared =
+        mmap(NULL, sizeof *world.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(world.shared != MAP_FAILED);
     fflush(NULL);
     for (int rank = 0; rank < n_ranks; rank++) {
@@ -252,8 +252,7 @@ static ncclResult_t issue(const struct job *job, const void *send, void *recv, n
     }
 }
 
-static void run_job(const struct job *job, int n_ranks, int rank, ncclComm_t comm,
-                    CUstream stream)
+static void run_job(const struct job *job, int n_ranks, int rank, ncclComm_t comm, CUstream stream)
 {
     size_t n = (size_t)n_ranks, r = (size_t)rank, count = job->count, width = job->width;
     size_t n_send = job->kind == REDUCE_SCATTER ? n * count : count;
@@ -275,8 +274,7 @@ static void run_job(const struct job *job, int n_ranks, int rank, ncclComm_t com
         if (job->kind == ALL_GATHER) {
             put(job->type, wanted, i, (uint32_t)(i / count), i % count);
         } else {
-            put_sum(job->type, wanted, i, n_ranks,
-                    job->kind == REDUCE_SCATTER ? r * count + i : i);
+            put_sum(job->type, wanted, i, n_ranks, job->kind == REDUCE_SCATTER ? r * count + i : i);
         }
     }
     check_bytes(names[job->kind], recv, wanted, n_recv * width, width);
@@ -323,8 +321,10 @@ static void nan_and_infinity_in_a_sum(const struct world *world, int rank)
     ncclComm_t comm = join(world, rank);
     uint16_t *bf16 = device_bytes(8);
     float *f32 = device_bytes(16);
-    memcpy(bf16, rank == 1 ? (uint16_t[]){0x7fc1, 0x7f80, 0xff80, 0x7f7f}
-                           : (uint16_t[]){0x3f80, 0x3f80, 0x7f80, 0x7f7f}, 8);
+    memcpy(bf16,
+           rank == 1 ? (uint16_t[]){0x7fc1, 0x7f80, 0xff80, 0x7f7f}
+                     : (uint16_t[]){0x3f80, 0x3f80, 0x7f80, 0x7f7f},
+           8);
     for (int i = 0; i < 4; i++) {
         f32[i] = float_of_bf16(bf16[i]);
     }
@@ -776,8 +776,8 @@ static void in_arguments(void)
     NCCL_EXPECT(ncclInvalidArgument, REDUCE(x, x, 1, (ncclDataType_t)99, ncclSum));
     NCCL_EXPECT(ncclInvalidArgument, REDUCE(x, x, 1, ncclFloat32, ncclAvg));
     NCCL_EXPECT(ncclInvalidUsage, REDUCE(x, x + 4, 2, ncclFloat32, ncclSum)); // neither in place
-    NCCL_EXPECT(ncclUnhandledCudaError, ncclAllReduce(x, x, 1, ncclFloat32, ncclSum, comm,
-                                                      (CUstream)(uintptr_t)0x1234));
+    NCCL_EXPECT(ncclUnhandledCudaError,
+                ncclAllReduce(x, x, 1, ncclFloat32, ncclSum, comm, (CUstream)(uintptr_t)0x1234));
     NCCL_EXPECT(ncclInvalidArgument, ncclAllReduce(x, x, 1, ncclFloat32, ncclSum, NULL, NULL));
     NCCL_EXPECT(ncclInvalidArgument, ncclReduceScatter(x, x, 1, ncclFloat32, ncclProd, comm, NULL));
     NCCL_EXPECT(ncclInvalidArgument, ncclCommGetAsyncError(comm, NULL));

@@ -99,7 +99,7 @@ static void test_figures(void **state)
     assert_int_equal(footprint.total, sum);
     for (size_t i = 1; i < footprint.n_items; i++)
         assert_true(footprint.items[i - 1].taken >= footprint.items[i].taken);
-    // 5 slots of 1 MiB come to 3 granules, 1008 tokens of 4 KiB to 2, and are the largest.
+    // 5 slots of 1 MiB come to 3 granules, 1020 tokens of 4 KiB to 2, and are the largest.
     assert_string_equal(footprint.items[0].name, "seq");
     assert_int_equal(footprint.items[0].bytes, 5 << 20);
     assert_int_equal(footprint.items[0].taken, 6 << 20);

@@ -29,7 +29,10 @@ struct refusal {
     const char *right;
 };
 
-#define REFUSED(text, at, message, right) {text, sizeof(text) - 1, at, message, right}
+#define REFUSED(text, at, message, right)                                                          \
+    {                                                                                              \
+        text, sizeof(text) - 1, at, message, right                                                 \
+    }
 
 static const struct refusal refusals[] = {
     // Values and what surrounds them.
@@ -37,7 +40,9 @@ static const struct refusal refusals[] = {
     REFUSED(" \t\r\n", 4, "the text ends", " \t\r\n0"),
     REFUSED("\f0", 0, "expected a value, byte 0x0c is there", " 0"),
     REFUSED("\v0", 0, "byte 0x0b", "\n0"),
-    REFUSED("\xc2\xa0" "0", 0, "byte 0xc2", "\t0"),
+    REFUSED("\xc2\xa0"
+            "0",
+            0, "byte 0xc2", "\t0"),
     REFUSED("\xef\xbb\xbf{}", 0, "a byte order mark", "{}"),
     REFUSED("0 0", 2, "nothing may follow the value: '0' stands after the end", "0 "),
     REFUSED("{},", 2, "','", "{}\r"),
@@ -172,7 +177,8 @@ static void test_refusals(void **state)
 static void test_nodes(void **state)
 {
     (void)state;
-    static const char text[] = " {\"a\" : [1, [], \"x\\ny\"],\n\"\\u0062\":{\"c\":null},\"d\":true}";
+    static const char text[] =
+        " {\"a\" : [1, [], \"x\\ny\"],\n\"\\u0062\":{\"c\":null},\"d\":true}";
     struct kern_json_document document = {0};
     struct kern_json_error error;
     struct kern_arena arena = {0};
@@ -321,10 +327,11 @@ static void test_numbers(void **state)
 static void test_locale(void **state)
 {
     (void)state;
-    static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8"};
-    size_t i = 0;
-    while (i < sizeof names / sizeof *names && !setlocale(LC_ALL, names[i]))
-        i++;
+    static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && *localeconv()->decimal_point == '.'; i++)
+        setlocale(LC_ALL, names[i]);
+    if (*localeconv()->decimal_point == '.')
+        skip(); // none is installed
     struct kern_json_number number = kern_json_parse_number("0.5");
     assert_true(kern_json_double(&number) == 0.5);
     assert_true(kern_json_float(&number) == 0.5f);

@@ -237,16 +237,15 @@ static void put_declarations(struct drawn *drawn, const char *programs)
 static struct kern_manifest *draw_manifest(void)
 {
     static const struct drawn_buffer buffers[BUFFERS] = {
-        [IN0] = {.name = "in0", .kind = "input"},    [IN1] = {.name = "in1", .kind = "input"},
-        [W0] = {.name = "w0", .kind = "weight"},     [W1] = {.name = "w1", .kind = "weight"},
-        [W2] = {.name = "w2", .kind = "weight"},     [W3] = {.name = "w3", .kind = "weight"},
-        [SRC] = {.name = "src", .kind = "source"},   [MADE] = {.name = "made", .kind = "carry"},
-        [SET] = {.name = "set", .kind = "carry"},    [KEPT] = {.name = "kept", .kind = "carry"},
-        [IO] = {.name = "io", .kind = "inout"},      [X0] = {.name = "x0", .kind = "workspace"},
-        [X1] = {.name = "x1", .kind = "workspace"},  [X2] = {.name = "x2", .kind = "workspace"},
-        [X3] = {.name = "x3", .kind = "workspace"},  [X4] = {.name = "x4", .kind = "workspace"},
-        [T] = {.name = "t", .kind = "workspace"},
-        [Y] = {.name = "y", .kind = "output"},
+        [IN0] = {.name = "in0", .kind = "input"},   [IN1] = {.name = "in1", .kind = "input"},
+        [W0] = {.name = "w0", .kind = "weight"},    [W1] = {.name = "w1", .kind = "weight"},
+        [W2] = {.name = "w2", .kind = "weight"},    [W3] = {.name = "w3", .kind = "weight"},
+        [SRC] = {.name = "src", .kind = "source"},  [MADE] = {.name = "made", .kind = "carry"},
+        [SET] = {.name = "set", .kind = "carry"},   [KEPT] = {.name = "kept", .kind = "carry"},
+        [IO] = {.name = "io", .kind = "inout"},     [X0] = {.name = "x0", .kind = "workspace"},
+        [X1] = {.name = "x1", .kind = "workspace"}, [X2] = {.name = "x2", .kind = "workspace"},
+        [X3] = {.name = "x3", .kind = "workspace"}, [X4] = {.name = "x4", .kind = "workspace"},
+        [T] = {.name = "t", .kind = "workspace"},   [Y] = {.name = "y", .kind = "output"},
     };
     struct drawn drawn = {0};
     memcpy(drawn.buffers, buffers, sizeof buffers);
@@ -415,8 +414,8 @@ static void compare_results(const struct machine *whole, const struct machine *s
     const struct kern_manifest *manifest = whole->manifest;
     for (uint32_t i = 0; i < manifest->n_buffers; i++) {
         const struct kern_buffer *buffer = &manifest->buffers[i];
-        bool is_result = buffer->kind == KERN_OUTPUT || buffer->kind == KERN_CARRY ||
-                         buffer->kind == KERN_INOUT;
+        bool is_result =
+            buffer->kind == KERN_OUTPUT || buffer->kind == KERN_CARRY || buffer->kind == KERN_INOUT;
         for (size_t j = count; is_result && whole->written[i] && j-- > 0;) {
             uint32_t there = kern_names_find(&stages[j].manifest->buffer_names, buffer->name);
             if (there == KERN_NONE || !stages[j].written[there])
@@ -436,8 +435,8 @@ static void compare_results(const struct machine *whole, const struct machine *s
                     struct kern_access access = kern_call_access(stage, &program->calls[c], a);
                     if (access.target != KERN_TARGET_STATE)
                         continue;
-                    uint32_t there = kern_names_find(&manifest->state_names,
-                                                     stage->states[access.index].name);
+                    uint32_t there =
+                        kern_names_find(&manifest->state_names, stage->states[access.index].name);
                     size_t region = access.offset / (4 * WORDS);
                     assert_memory_equal(stages[j].states[access.index][region],
                                         whole->states[there][region], sizeof **whole->states);

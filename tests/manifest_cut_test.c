@@ -39,36 +39,47 @@ static const char base[] =
     "{'schema_version': 7, 'model': 'm', "
     "'vars': {'n': {'max': 16, 'axis': 'rows'}, 'g': {'max': 4, 'axis': 'groups'}}, "
     "'states': {'kv0': {'bytes_per_token': 64}, 'kv1': {'bytes_per_token': 32}}, "
-    "'buffers': {" BUFFER("ids", "input") ", "
-    "'pages': {'dtype': 'i32', 'shape': ['g', 2], 'kind': 'input', "
-    "'domain': {'index_into': 'kv0', 'stride': 16}}, "
-    WEIGHT("w0", "weight") ", " WEIGHT("w1", "weight") ", " WEIGHT("w2", "weight") ", "
-    WEIGHT("w3", "weight") ", " WEIGHT("w4", "weight") ", " WEIGHT("src", "source") ", "
-    BUFFER("x", "workspace") ", " BUFFER("z", "workspace") ", " BUFFER("t", "workspace") ", "
-    BUFFER("rot", "carry") ", " BUFFER("wd", "carry") ", " BUFFER("y", "output") "}, "
-    "'modules': {'k': {'source': 'k.cubin', 'sha256': "
-    "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}, "
-    "'j': {'source': 'j.cubin', 'sha256': "
-    "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}}, "
-    "'ops': {" OP("mix", "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'", "g") ", "
-    OP("attend", "'inout state', 'in buffer<i32>', 'inout buffer<i32>'", "g") ", "
-    OP("copy", "'in buffer<i32>', 'out buffer<i32>'", "n") ", "
-    "'clear': {'params': ['out state'], 'impl': {'launches': [{'module': 'j', 'entry': 'g', "
-    "'block': [32, 1, 1], 'grid': ['n', 1, 1]}]}}}, "
-    "'programs': {"
-    "'decode': {'batch': {'groups': 1, 'rows': 'n'}, 'calls': ["
-    CALL3("mix", "embed", "ids", "w0", "x") ", "   // 0
-    ATTEND("l0.attend", "kv0") ", "                // 1
-    CALL3("mix", "l0.up", "x", "w1", "z") ", "     // 2
-    CALL3("mix", "l0.down", "z", "rot", "x") ", "  // 3
-    ATTEND("l1.attend", "kv1") ", "                // 4
-    CALL3("mix", "l1.up", "x", "w2", "z") ", "     // 5
-    CALL3("mix", "l1.down", "z", "wd", "x") ", "   // 6
-    CALL3("mix", "head", "x", "w0", "y") "]}, "    // 7
-    "'setup': {'once': true, 'calls': ["
-    CALL2("copy", "w3", "t") ", " CALL2("copy", "t", "rot") ", " CALL2("copy", "w4", "t") ", "
-    "{'op': 'clear', 'args': [{'state': 'kv1'}]}]}, "
-    "'prepare': {'derive': true, 'calls': [" CALL2("copy", "src", "wd") "]}}}";
+    "'buffers': {" BUFFER(
+        "ids", "input") ", "
+                        "'pages': {'dtype': 'i32', 'shape': ['g', 2], 'kind': 'input', "
+                        "'domain': {'index_into': 'kv0', 'stride': 16}}, " WEIGHT("w0", "weight") ", " WEIGHT("w1", "weight") ", " WEIGHT(
+                            "w2",
+                            "weight") ", " WEIGHT("w3",
+                                                  "weight") ", " WEIGHT("w4",
+                                                                        "weight") ", " WEIGHT("src",
+                                                                                              "sour"
+                                                                                              "ce") ", " BUFFER("x",
+                                                                                                                "workspace") ", " BUFFER("z", "workspace") ", " BUFFER("t", "workspace") ", " BUFFER("rot",
+                                                                                                                                                                                                     "carry") ", " BUFFER("wd", "carry") ", " BUFFER("y", "output") "}, "
+                                                                                                                                                                                                                                                                    "'modules': {'k': {'source': 'k.cubin', 'sha256': "
+                                                                                                                                                                                                                                                                    "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}, "
+                                                                                                                                                                                                                                                                    "'j': {'source': 'j.cubin', 'sha256': "
+                                                                                                                                                                                                                                                                    "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}}, "
+                                                                                                                                                                                                                                                                    "'ops': {" OP("mix",
+                                                                                                                                                                                                                                                                                  "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'",
+                                                                                                                                                                                                                                                                                  "g") ", " OP("attend",
+                                                                                                                                                                                                                                                                                               "'inout state', 'in buffer<i32>', 'inout buffer<i32>'", "g") ", " OP("copy",
+                                                                                                                                                                                                                                                                                                                                                                    "'in buffer<i32>', 'out buffer<i32>'", "n") ", "
+                                                                                                                                                                                                                                                                                                                                                                                                                "'clear': {'params': ['out state'], 'impl': {'launches': [{'module': 'j', 'entry': 'g', "
+                                                                                                                                                                                                                                                                                                                                                                                                                "'block': [32, 1, 1], 'grid': ['n', 1, 1]}]}}}, "
+                                                                                                                                                                                                                                                                                                                                                                                                                "'programs': {"
+                                                                                                                                                                                                                                                                                                                                                                                                                "'decode': {'batch': {'groups': 1, 'rows': 'n'}, 'calls': [" CALL3(
+                                                                                                                                                                                                                                                                                                                                                                                                                    "mix", "embed", "ids", "w0", "x") ", " // 0
+    ATTEND("l0.attend", "kv0") ", "               // 1
+    CALL3("mix", "l0.up", "x", "w1", "z") ", "    // 2
+    CALL3("mix", "l0.down", "z", "rot", "x") ", " // 3
+    ATTEND("l1.attend", "kv1") ", "               // 4
+    CALL3("mix", "l1.up", "x", "w2", "z") ", "    // 5
+    CALL3("mix", "l1.down", "z", "wd", "x") ", "  // 6
+    CALL3("mix", "head", "x", "w0",
+          "y") "]}, " // 7
+               "'setup': {'once': true, 'calls': [" CALL2("copy", "w3", "t") ", " CALL2(
+                   "copy", "t",
+                   "rot") ", " CALL2("copy", "w4",
+                                     "t") ", "
+                                          "{'op': 'clear', 'args': [{'state': 'kv1'}]}]}, "
+                                          "'prepare': {'derive': true, 'calls': [" CALL2(
+                                              "copy", "src", "wd") "]}}}";
 
 struct edit {
     const char *from; // stands exactly once in the text
@@ -127,50 +138,80 @@ struct refusal {
 #define CARRY "'rot': {'dtype': 'i32', 'shape': [8], 'kind': 'carry'}"
 
 static const struct refusal refusals[] = {
-    {"a topology", {4}, 1, {{"'states'", "'topology': {'groups': {}}, 'states'"}},
+    {"a topology",
+     {4},
+     1,
+     {{"'states'", "'topology': {'groups': {}}, 'states'"}},
      {{"topology", "a single rank"}}},
-    {"no program to drive", {4}, 1, {{"'batch': {'groups': 1, 'rows': 'n'}, ", ""}},
+    {"no program to drive",
+     {4},
+     1,
+     {{"'batch': {'groups': 1, 'rows': 'n'}, ", ""}},
      {{"programs", "no program has a batch"}}},
     {"no point", {0}, 0, {{0}}, {{"points", "there is none"}}},
     {"a point of 0", {0, 4}, 2, {{0}}, {{"points[0]", "a point of 0"}}},
     {"the same point twice", {4, 4}, 2, {{0}}, {{"points[1]", "4 after 4"}}},
     {"points that fall", {4, 2}, 2, {{0}}, {{"points[1]", "2 after 4"}}},
     {"a point behind the last call", {8}, 1, {{0}}, {{"programs.decode", "8 calls"}}},
-    {"a point in only one of the programs", {4}, 1,
-     {{"'setup'", "'prefill': {'batch': {'groups': 1, 'rows': 'n'}, 'calls': [" EMBED ", "
-                  CALL3("mix", "end", "x", "w1", "y") "]}, 'setup'"}},
+    {"a point in only one of the programs",
+     {4},
+     1,
+     {{"'setup'", "'prefill': {'batch': {'groups': 1, 'rows': 'n'}, 'calls': [" EMBED
+                  ", " CALL3("mix", "end", "x", "w1", "y") "]}, 'setup'"}},
      {{"programs.prefill", "it has 2 calls, none of them behind the point 4"}}},
-    {"all mistakes of a list of points", {0, 9, 9}, 3, {{0}},
+    {"all mistakes of a list of points",
+     {0, 9, 9},
+     3,
+     {{0}},
      {{"points[0]", ""}, {"points[2]", ""}, {"programs.decode", ""}}},
-    {"what crosses is the caller's", {4}, 1, {{BUFFER("x", "workspace"), BUFFER("x", "inout")}},
+    {"what crosses is the caller's",
+     {4},
+     1,
+     {{BUFFER("x", "workspace"), BUFFER("x", "inout")}},
      {{LABELLED(4, "l1.attend"), "\"x\" crosses the cut at 4: it is needed here, and "
                                  "programs.decode.calls[3] (l0.down) wrote it; only a workspace "
                                  "crosses, and it is of kind inout"}}},
-    {"what crosses is kept", {4}, 1, {{BUFFER("x", "workspace"), BUFFER("x", "carry")}},
+    {"what crosses is kept",
+     {4},
+     1,
+     {{BUFFER("x", "workspace"), BUFFER("x", "carry")}},
      {{LABELLED(4, "l1.attend"), "of kind carry"}}},
-    {"an output before the last stage", {4}, 1,
+    {"an output before the last stage",
+     {4},
+     1,
      {{CALL3("mix", "l0.up", "x", "w1", "z"),
        CALL3("mix", "l0.up", "x", "w1", "z") ", " CALL3("mix", "early", "x", "w1", "y")}},
      {{LABELLED(3, "early"), "the output \"y\" is written on stage 0; only the last stage, 1"}}},
-    {"a carry before the last stage", {4}, 1,
+    {"a carry before the last stage",
+     {4},
+     1,
      {{CARRY, CARRY ", " BUFFER("kept", "carry")},
       {CALL3("mix", "l0.up", "x", "w1", "z"),
        CALL3("mix", "l0.up", "x", "w1", "z") ", " CALL3("mix", "early", "x", "w1", "kept")}},
      {{LABELLED(3, "early"), "the carry \"kept\" is written on stage 0"}}},
-    {"a carry that travels back", {4}, 1,
+    {"a carry that travels back",
+     {4},
+     1,
      {{CARRY, CARRY ", " BUFFER("kept", "carry")},
       {EMBED, CALL3("mix", "embed", "ids", "kept", "x")},
       {HEAD, HEAD ", " CALL2("copy", "x", "kept")}},
      {{LABELLED(0, "embed"), "the carry \"kept\" is read on stage 0 and written on stage 1"}}},
-    {"a state of two stages", {4}, 1, {{ATTEND("l1.attend", "kv1"), ATTEND("l1.attend", "kv0")}},
+    {"a state of two stages",
+     {4},
+     1,
+     {{ATTEND("l1.attend", "kv1"), ATTEND("l1.attend", "kv0")}},
      {{LABELLED(4, "l1.attend"), "the state \"kv0\" at offset 0 is touched here on stage 1, and by "
                                  "programs.decode.calls[1] (l0.attend) on stage 0"}}},
-    {"a buffer that passes through", {4, 6}, 2,
+    {"a buffer that passes through",
+     {4, 6},
+     2,
      {{BUFFER("t", "workspace"), BUFFER("t", "workspace") ", " BUFFER("far", "workspace")},
       {EMBED, EMBED ", " CALL3("mix", "skip", "ids", "w1", "far")},
       {HEAD, CALL3("mix", "head", "x", "far", "y")}},
      {{"buffers.far", "only passes through stage 1: calls 4 to 5"}}},
-    {"several at once", {4}, 1,
+    {"several at once",
+     {4},
+     1,
      {{ATTEND("l1.attend", "kv1"), ATTEND("l1.attend", "kv0")},
       {BUFFER("z", "workspace"), BUFFER("z", "inout")},
       {CALL3("mix", "l0.up", "x", "w1", "z"),
@@ -178,7 +219,9 @@ static const struct refusal refusals[] = {
      {{LABELLED(3, "early"), "the output"},
       {LABELLED(4, "l0.down"), "\"z\" crosses"},
       {LABELLED(5, "l1.attend"), "the state"}}},
-    {"a stage that does not verify by itself", {1}, 1,
+    {"a stage that does not verify by itself",
+     {1},
+     1,
      {{OP("mix", "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'", "g"),
        OP("mix", "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'", "n")}},
      {{"stage 0: programs.decode.batch", "\"groups\" is missing"}}},
@@ -347,7 +390,8 @@ static void lines_prefer_a_state_of_the_same_size(void **state)
     const uint64_t points[] = {4};
     const struct edit edits[EDITS] = {
         {"'kv0': {'bytes_per_token': 64}, 'kv1': {'bytes_per_token': 32}",
-         "'kv0': {'bytes_per_seq': 64}, 'kv1': {'bytes_per_seq': 32}, 'kv2': {'bytes_per_seq': 64}"},
+         "'kv0': {'bytes_per_seq': 64}, 'kv1': {'bytes_per_seq': 32}, 'kv2': {'bytes_per_seq': "
+         "64}"},
         {ATTEND("l1.attend", "kv1"), ATTEND("l1.attend", "kv1") ", " ATTEND("more", "kv2")},
     };
     struct kern_manifest *whole = load(edits);

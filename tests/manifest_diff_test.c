@@ -90,80 +90,83 @@ static void what_means_the_same_does_not_differ(void **state)
 {
     (void)state;
     // Another order of the maps, a constant, and a member at its default.
-    assert_differ(base,
-                  MANIFEST(PROGRAM(CALL("one", "b") ", " CALL("two", "b") ", " CALL("three", "b")) ", "
-                           OPS("g") ", 'constants': {'N': 16}, "
-                           "'buffers': {'b': {'dtype': 'i32', 'shape': ['N'], 'kind': 'output', "
-                           "'export': false}, 'a': {'dtype': 'i32', 'shape': [16.0], 'kind': "
-                           "'input'}}, " MODULES("k.cubin")),
-                  NULL, 0);
+    assert_differ(
+        base,
+        MANIFEST(PROGRAM(CALL("one", "b") ", " CALL("two", "b") ", " CALL("three", "b")) ", " OPS(
+            "g") ", 'constants': {'N': 16}, "
+                 "'buffers': {'b': {'dtype': 'i32', 'shape': ['N'], 'kind': 'output', "
+                 "'export': false}, 'a': {'dtype': 'i32', 'shape': [16.0], 'kind': "
+                 "'input'}}, " MODULES("k.cubin")),
+        NULL, 0);
 }
 
 static void members_that_differ_have_both_values(void **state)
 {
     (void)state;
-    ASSERT_DIFFER(base,
-                  MANIFEST("'vars': {'n': {'max': 4}}, "
-                           "'buffers': {'a': {'dtype': 'i32', 'shape': ['n'], 'kind': 'input', "
-                           "'fill': 'token'}, 'b': {'dtype': 'u8', 'shape': [4, 4], 'kind': "
-                           "'output'}}, " MODULES("say \\\"k\\\" [x].cubin") ", " OPS("h") ", "
-                           PROGRAM(CALL("one", "b") ", " CALL("two", "b") ", " CALL("three", "b"))),
-                  {KERN_CHANGE_ADDED, "vars", "vars.n", NULL, "{\"max\":4}"},
-                  {KERN_CHANGE_CHANGED, "buffers", "buffers.a.shape[0]", "16", "\"n\""},
-                  {KERN_CHANGE_ADDED, "buffers", "buffers.a.fill", NULL, "\"token\""},
-                  {KERN_CHANGE_CHANGED, "buffers", "buffers.b.dtype", "\"i32\"", "\"u8\""},
-                  {KERN_CHANGE_CHANGED, "buffers", "buffers.b.shape", "[16]", "[4,4]"},
-                  {KERN_CHANGE_CHANGED, "modules", "modules.k.source", "\"k.cubin\"",
-                   "\"say \\\"k\\\" [x].cubin\""},
-                  {KERN_CHANGE_REMOVED, "ops", "ops.f.impl.launches[0]",
-                   "{\"module\":\"k\",\"entry\":\"g\",\"block\":[32,1,1],\"grid\":[1,1,1]}", NULL},
-                  {KERN_CHANGE_ADDED, "ops", "ops.f.impl.launches[0]", NULL,
-                   "{\"module\":\"k\",\"entry\":\"h\",\"block\":[32,1,1],\"grid\":[1,1,1]}"});
+    ASSERT_DIFFER(
+        base,
+        MANIFEST("'vars': {'n': {'max': 4}}, "
+                 "'buffers': {'a': {'dtype': 'i32', 'shape': ['n'], 'kind': 'input', "
+                 "'fill': 'token'}, 'b': {'dtype': 'u8', 'shape': [4, 4], 'kind': "
+                 "'output'}}, " MODULES("say \\\"k\\\" [x].cubin") ", " OPS("h") ", " PROGRAM(
+                     CALL("one", "b") ", " CALL("two", "b") ", " CALL("three", "b"))),
+        {KERN_CHANGE_ADDED, "vars", "vars.n", NULL, "{\"max\":4}"},
+        {KERN_CHANGE_CHANGED, "buffers", "buffers.a.shape[0]", "16", "\"n\""},
+        {KERN_CHANGE_ADDED, "buffers", "buffers.a.fill", NULL, "\"token\""},
+        {KERN_CHANGE_CHANGED, "buffers", "buffers.b.dtype", "\"i32\"", "\"u8\""},
+        {KERN_CHANGE_CHANGED, "buffers", "buffers.b.shape", "[16]", "[4,4]"},
+        {KERN_CHANGE_CHANGED, "modules", "modules.k.source", "\"k.cubin\"",
+         "\"say \\\"k\\\" [x].cubin\""},
+        {KERN_CHANGE_REMOVED, "ops", "ops.f.impl.launches[0]",
+         "{\"module\":\"k\",\"entry\":\"g\",\"block\":[32,1,1],\"grid\":[1,1,1]}", NULL},
+        {KERN_CHANGE_ADDED, "ops", "ops.f.impl.launches[0]", NULL,
+         "{\"module\":\"k\",\"entry\":\"h\",\"block\":[32,1,1],\"grid\":[1,1,1]}"});
 }
 
 static void things_come_and_go_whole(void **state)
 {
     (void)state;
-    ASSERT_DIFFER(base,
-                  MANIFEST("'topology': {'groups': {'tp': 2}}, 'chat': {}, " BUFFERS(
-                      ", 'c': {'dtype': 'u8', 'shape': [1], 'kind': 'workspace'}") ", " MODULES(
-                      "k.cubin") ", " OPS("g") ", "
-                           "'programs': {'q': {'calls': []}}"),
-                  {KERN_CHANGE_ADDED, "topology", "topology", NULL, "{\"groups\":{\"tp\":2}}"},
-                  {KERN_CHANGE_ADDED, "chat", "chat", NULL, "{}"},
-                  {KERN_CHANGE_ADDED, "buffers", "buffers.c", NULL,
-                   "{\"dtype\":\"u8\",\"shape\":[1],\"kind\":\"workspace\"}"},
-                  {KERN_CHANGE_REMOVED, "programs", "programs.p",
-                   "{\"calls\":[{\"op\":\"f\",\"label\":\"one\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
-                   "\"b\"}]},{\"op\":\"f\",\"label\":\"two\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
-                   "\"b\"}]},{\"op\":\"f\",\"label\":\"three\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
-                   "\"b\"}]}]}",
-                   NULL},
-                  {KERN_CHANGE_ADDED, "programs", "programs.q", NULL, "{\"calls\":[]}"});
+    ASSERT_DIFFER(
+        base,
+        MANIFEST(
+            "'topology': {'groups': {'tp': 2}}, 'chat': {}, " BUFFERS(", 'c': {'dtype': 'u8', "
+                                                                      "'shape': [1], 'kind': "
+                                                                      "'workspace'}") ", " MODULES(
+                "k.cubin") ", " OPS("g") ", "
+                                         "'programs': {'q': {'calls': []}}"),
+        {KERN_CHANGE_ADDED, "topology", "topology", NULL, "{\"groups\":{\"tp\":2}}"},
+        {KERN_CHANGE_ADDED, "chat", "chat", NULL, "{}"},
+        {KERN_CHANGE_ADDED, "buffers", "buffers.c", NULL,
+         "{\"dtype\":\"u8\",\"shape\":[1],\"kind\":\"workspace\"}"},
+        {KERN_CHANGE_REMOVED, "programs", "programs.p",
+         "{\"calls\":[{\"op\":\"f\",\"label\":\"one\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
+         "\"b\"}]},{\"op\":\"f\",\"label\":\"two\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
+         "\"b\"}]},{\"op\":\"f\",\"label\":\"three\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
+         "\"b\"}]}]}",
+         NULL},
+        {KERN_CHANGE_ADDED, "programs", "programs.q", NULL, "{\"calls\":[]}"});
 }
 
 static void calls_are_aligned(void **state)
 {
     (void)state;
-#define WITH(calls)                                                                                \
-    MANIFEST(BUFFERS() ", " MODULES("k.cubin") ", " OPS("g") ", " PROGRAM(calls))
+#define WITH(calls) MANIFEST(BUFFERS() ", " MODULES("k.cubin") ", " OPS("g") ", " PROGRAM(calls))
     static const char put[] =
         "{\"op\":\"f\",\"label\":\"new\",\"args\":[{\"buf\":\"a\"},{\"buf\":\"b\"}]}";
-    ASSERT_DIFFER(base,
-                  WITH(CALL("one", "b") ", " CALL("new", "b") ", " CALL("two", "b") ", " CALL(
-                      "three", "b")),
-                  {KERN_CHANGE_ADDED, "programs", "programs.p.calls[1] (new)", NULL, put});
+    ASSERT_DIFFER(
+        base,
+        WITH(CALL("one", "b") ", " CALL("new", "b") ", " CALL("two", "b") ", " CALL("three", "b")),
+        {KERN_CHANGE_ADDED, "programs", "programs.p.calls[1] (new)", NULL, put});
     ASSERT_DIFFER(base, WITH(CALL("one", "b") ", " CALL("three", "b")),
                   {KERN_CHANGE_REMOVED, "programs", "programs.p.calls[1] (two)",
                    "{\"op\":\"f\",\"label\":\"two\",\"args\":[{\"buf\":\"a\"},{\"buf\":\"b\"}]}",
                    NULL});
     // A changed call is found behind the one that was put before it.
-    ASSERT_DIFFER(base,
-                  WITH(CALL("one", "b") ", " CALL("new", "b") ", " CALL("two", "a") ", " CALL(
-                      "three", "b")),
-                  {KERN_CHANGE_ADDED, "programs", "programs.p.calls[1] (new)", NULL, put},
-                  {KERN_CHANGE_CHANGED, "programs", "programs.p.calls[1] (two) arg 1.buf", "\"b\"",
-                   "\"a\""});
+    ASSERT_DIFFER(
+        base,
+        WITH(CALL("one", "b") ", " CALL("new", "b") ", " CALL("two", "a") ", " CALL("three", "b")),
+        {KERN_CHANGE_ADDED, "programs", "programs.p.calls[1] (new)", NULL, put},
+        {KERN_CHANGE_CHANGED, "programs", "programs.p.calls[1] (two) arg 1.buf", "\"b\"", "\"a\""});
 #undef WITH
 }
 
@@ -173,7 +176,7 @@ static size_t longest(const uint32_t *a, size_t n, const uint32_t *b, size_t m)
     size_t table[33][33] = {0};
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < m; j++)
-            table[i + 1][j + 1] = a[i] == b[j]                   ? table[i][j] + 1
+            table[i + 1][j + 1] = a[i] == b[j]                        ? table[i][j] + 1
                                   : table[i][j + 1] > table[i + 1][j] ? table[i][j + 1]
                                                                       : table[i + 1][j];
     return table[n][m];

@@ -47,21 +47,21 @@ static void states_follow_capacity(void **state)
     struct rank_fixture fixture = {.capacity = 1000, .seqs = 3};
     fixture_open(&fixture, STATES);
     struct kern_provision provision = kern_rank_provision(fixture.rank);
-    assert_int_equal(provision.tokens, 1008); // 84 pages of 12
+    assert_int_equal(provision.tokens, 1020); // 84 pages of 12 and the one for padding
     assert_int_equal(provision.slots, 5);
     struct kern_rank_memory memory;
     kern_rank_memory(fixture.rank, &memory);
-    // 100 bytes, 1008 · 4096 = 3.94 MiB and 5 MiB, each rounded up to 2 MiB.
+    // 100 bytes, 1020 · 4096 = 3.98 MiB and 5 MiB, each rounded up to 2 MiB.
     assert_int_equal(memory.states, (1 + 2 + 3) * GRANULARITY);
     assert_int_equal(memory.exported, 0);
     fixture_run(&fixture, "step");
 
     // Block indices go up to what was provisioned.
-    const int32_t last[2] = {0, 1008 / 4 - 1}, beyond[2] = {0, 1008 / 4};
+    const int32_t last[2] = {0, 1020 / 4 - 1}, beyond[2] = {0, 1020 / 4};
     fixture_write(&fixture, "a", last, 8);
     assert_false(kern_rank_write(fixture.rank, fixture_buffer(&fixture, "a"), beyond, 8,
                                  fixture.vars, &fixture.diag));
-    fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "252", NULL);
+    fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "255", NULL);
     fixture_close(&fixture);
 }
 
@@ -302,7 +302,7 @@ static void more_memory_than_there_is(void **state)
     (void)state;
     struct rank_fixture fixture = {.capacity = 1 << 20, .seqs = 3};
     assert_false(fixture_try(&fixture, STATES));
-    fixture_expect(&fixture, KERN_EXIT_DEVICE, "4295000064 bytes", "state kv", "cuMemCreate",
+    fixture_expect(&fixture, KERN_EXIT_DEVICE, "4295049216 bytes", "state kv", "cuMemCreate",
                    "CUDA_ERROR_OUT_OF_MEMORY", NULL);
     fixture_close(&fixture);
 }

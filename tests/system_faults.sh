@@ -108,6 +108,14 @@ job fail cuLaunchKernelEx 7 3 4
 job fail cuLaunchKernelEx 7:CUDA_ERROR_ILLEGAL_ADDRESS 1 2
 job fail cuLaunchKernelEx 60 1 2 -n 20
 job fail cuEventRecord 5 2 4
+# The same where memory is shared by file descriptors.
+export KERN_EMU_FABRIC=0
+job fail cuMemExportToShareableHandle 1 0 2
+job fail cuMemExportToShareableHandle 4 3 4
+job fail cuMemImportFromShareableHandle 1 1 2
+job fail cuMemImportFromShareableHandle 5 2 4
+job fail cuMemMap 7 1 4
+unset KERN_EMU_FABRIC
 end_jobs
 
 # Failures of several ranks.

@@ -46,6 +46,10 @@ for rank in 0 2; do
     job kill_rank "$rank" 2 "stepping" "${ep_words[@]}" -n 1000000
     job kill_rank "$rank" 2 "in a barrier" "$examples/barrier4/model.json" -n 1000000
 done
+export KERN_EMU_FABRIC=0
+job kill_rank 1 2 "stepping, memory shared by file descriptors" "${ep_words[@]}" -n 1000000
+kill_held cuMemImportFromShareableHandle:1500ms 4 "share, file descriptors"
+unset KERN_EMU_FABRIC
 kill_held cuInit:1000s 1 "topology, opening the device"
 kill_held cuDeviceGetUuid:1000s 1 "topology, choosing the device"
 kill_held cuModuleLoadData:1000s 1 "load, modules"
