@@ -117,11 +117,10 @@ void kern_diag_sort(struct kern_diag *diag)
 const char *kern_diag_line(struct kern_diag *diag, size_t index)
 {
     const struct kern_diag_entry *entry = &diag->entries[index];
-    return kern_arena_print(&diag->arena, "%s: %s%s%s%s%s%s",
-                            entry->code == KERN_EXIT_OK ? "warning" : "error",
-                            entry->place ? entry->place : "", entry->place ? ": " : "", entry->text,
-                            entry->rule ? " [" : "", entry->rule ? entry->rule : "",
-                            entry->rule ? "]" : "");
+    return kern_arena_print(
+        &diag->arena, "%s: %s%s%s%s%s%s", entry->code == KERN_EXIT_OK ? "warning" : "error",
+        entry->place ? entry->place : "", entry->place ? ": " : "", entry->text,
+        entry->rule ? " [" : "", entry->rule ? entry->rule : "", entry->rule ? "]" : "");
 }
 
 void kern_diag_print(struct kern_diag *diag, FILE *file, size_t limit)

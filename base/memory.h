@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// malloc for bookkeeping, the kind of memory without which nothing sensible can be done: these never
-// return NULL. Memory whose size an input decides (buffers, files) is asked for with malloc, and a
-// refusal is an error like any other.
+// malloc for bookkeeping, the kind of memory without which nothing sensible can be done: these
+// never return NULL. Memory whose size an input decides (buffers, files) is asked for with malloc,
+// and a refusal is an error like any other.
 #ifndef KERN_BASE_MEMORY_H
 #define KERN_BASE_MEMORY_H
 

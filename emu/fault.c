@@ -51,9 +51,8 @@ struct function {
 #define CUDA_ROW(name, symbol, params) {#name, symbol, LIBRARY_CUDA},
 #define CUBLAS_ROW(returned, name, symbol, params) {#name, symbol, LIBRARY_CUBLAS},
 #define NCCL_ROW(returned, name, symbol, params) {#name, symbol, LIBRARY_NCCL},
-static const struct function functions[] = {
-    KERN_CUDA_FUNCTIONS(CUDA_ROW) KERN_CUBLAS_FUNCTIONS(CUBLAS_ROW)
-        KERN_CUBLASLT_FUNCTIONS(CUBLAS_ROW) KERN_NCCL_FUNCTIONS(NCCL_ROW)};
+static const struct function functions[] = {KERN_CUDA_FUNCTIONS(CUDA_ROW) KERN_CUBLAS_FUNCTIONS(
+    CUBLAS_ROW) KERN_CUBLASLT_FUNCTIONS(CUBLAS_ROW) KERN_NCCL_FUNCTIONS(NCCL_ROW)};
 
 struct status {
     const char *name;
@@ -61,8 +60,8 @@ struct status {
 };
 
 #define STATUS_ROW(name, value) {#name, value},
-static const struct status cublas_statuses[] = {KERN_CUBLAS_STATUSES(STATUS_ROW) {NULL, 0}};
-static const struct status nccl_results[] = {KERN_NCCL_RESULTS(STATUS_ROW) {NULL, 0}};
+static const struct status cublas_statuses[] = {KERN_CUBLAS_STATUSES(STATUS_ROW){NULL, 0}};
+static const struct status nccl_results[] = {KERN_NCCL_RESULTS(STATUS_ROW){NULL, 0}};
 
 // The function of that plain or exported name, or NULL.
 static const struct function *find_function(const char *given)

@@ -137,8 +137,8 @@ struct kern_communicators *kern_communicators_join(const struct kern_world *worl
                                                    struct kern_rank *rank, struct kern_diag *diag)
 {
     struct kern_communicators *all = kern_calloc(1, sizeof *all);
-    *all = (struct kern_communicators){.world = world, .groups = groups, .device = device,
-                                       .rank = rank};
+    *all = (struct kern_communicators){
+        .world = world, .groups = groups, .device = device, .rank = rank};
     all->comms = kern_calloc(groups->count, sizeof *all->comms);
     bool good = true;
     for (uint32_t g = 0; g < groups->count; g++)

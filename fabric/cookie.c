@@ -8,7 +8,7 @@
 // A word that tells writer, owner and export apart, and is not what memory holds by accident.
 static uint64_t cookie(int writer, int owner, size_t export)
 {
-    uint64_t x = 0x6b65726e00000000ull ^ (uint64_t)export << 40 ^ (uint64_t)(unsigned)owner << 20 ^
+    uint64_t x = 0x6b65726e00000000ull ^ (uint64_t) export << 40 ^ (uint64_t)(unsigned)owner << 20 ^
                  (uint64_t)(unsigned)writer;
     x *= 0x9e3779b97f4a7c15ull; // 2^64 / golden ratio: spreads the small numbers over the word
     return x ^ x >> 29;
@@ -61,10 +61,11 @@ bool kern_cookies_check(struct kern_fabric *fabric, const struct kern_group_plac
         int peer = place->members[m];
         uint64_t expected = cookie(peer, world->rank, export);
         if (peer != world->rank && words[peer] != expected)
-            good = kern_fail(diag, KERN_EXIT_DEVICE, fabric->exports[export].name,
-                             "rank %d (%s) wrote a word into its mapping of this memory, and it did "
-                             "not arrive here",
-                             peer, world->members[peer].host);
+            good =
+                kern_fail(diag, KERN_EXIT_DEVICE, fabric->exports[export].name,
+                          "rank %d (%s) wrote a word into its mapping of this memory, and it did "
+                          "not arrive here",
+                          peer, world->members[peer].host);
     }
     free(words);
     return good;

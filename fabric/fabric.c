@@ -52,7 +52,8 @@ static bool export_handle(struct kern_fabric *fabric, size_t e, struct kern_shar
     return kern_vmm_export(fabric->device, &mapping, fabric->kind, export->name, shareable, diag);
 }
 
-// A fabric handle travels in its entry; of file descriptors the entry says where they are handed out.
+// A fabric handle travels in its entry; of file descriptors the entry says where they are handed
+// out.
 static void make_entry(struct kern_fabric *fabric, size_t e, const struct kern_fds *fds,
                        struct entry *entry, struct kern_diag *diag)
 {
@@ -75,11 +76,12 @@ static bool check_entry(const struct kern_fabric *fabric, int peer, size_t e,
     if (entry->kind == KERN_HANDLE_NONE) // the peer says itself why
         return false;
     if (entry->export != e || entry->kind != fabric->kind)
-        return kern_fail(diag, KERN_EXIT_DEVICE, own->name,
-                         "rank %d (%s) sent a %s handle of export %u, not a %s handle of export %zu", peer,
-                         fabric->world->members[peer].host,
-                         kern_handle_kind_name((enum kern_handle_kind)entry->kind), entry->export,
-                         kern_handle_kind_name(fabric->kind), e);
+        return kern_fail(
+            diag, KERN_EXIT_DEVICE, own->name,
+            "rank %d (%s) sent a %s handle of export %u, not a %s handle of export %zu", peer,
+            fabric->world->members[peer].host,
+            kern_handle_kind_name((enum kern_handle_kind)entry->kind), entry->export,
+            kern_handle_kind_name(fabric->kind), e);
     if (entry->mapped != own->mapped)
         return kern_fail(diag, KERN_EXIT_DEVICE, own->name,
                          "has %llu bytes on rank %d (%s) but %llu here; do both devices have one "
@@ -152,17 +154,19 @@ static bool receive_batch(struct kern_fabric *fabric, struct kern_fds *fds, uint
 
 // Everybody hands a batch to the member [turn] places on and takes one from the member as far back,
 // so that nobody waits for one who waits for another.
-static bool pass_descriptors(struct kern_fabric *fabric, struct kern_fds *fds, const size_t *targets,
-                             size_t count, struct kern_diag *diag)
+static bool pass_descriptors(struct kern_fabric *fabric, struct kern_fds *fds,
+                             const size_t *targets, size_t count, struct kern_diag *diag)
 {
     uint32_t size = fds->place->size, index = fds->place->index;
     bool good = true;
     for (uint32_t turn = 1; turn < size; turn++)
         for (size_t at = 0; at < count; at += KERN_FDS_BATCH) {
             size_t batch = count - at < KERN_FDS_BATCH ? count - at : KERN_FDS_BATCH;
-            good = send_batch(fabric, fds, (index + turn) % size, targets + at, batch, diag) && good;
+            good =
+                send_batch(fabric, fds, (index + turn) % size, targets + at, batch, diag) && good;
             good = receive_batch(fabric, fds, (index + size - turn) % size, targets + at, batch,
-                                 diag) && good;
+                                 diag) &&
+                   good;
         }
     return good;
 }
@@ -209,9 +213,9 @@ static bool share_group(struct kern_fabric *fabric, const struct kern_group_plac
     open_descriptors(fabric, place, count, &fds, diag);
     for (size_t t = 0; t < count; t++)
         make_entry(fabric, targets[t], &fds, &mine[t], diag);
-    KERN_WITH_OTHERS(fabric->world, "exchanging handles",
-                     MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE,
-                                   place->comm));
+    KERN_WITH_OTHERS(
+        fabric->world, "exchanging handles",
+        MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, place->comm));
     fabric->facts.collectives++;
     bool good = true;
     for (uint32_t m = 0; m < place->size; m++) {
@@ -226,8 +230,8 @@ static bool share_group(struct kern_fabric *fabric, const struct kern_group_plac
         }
     }
     // Whoever connects waits for all others, so all must be able to.
-    bool ready = fabric->kind == KERN_HANDLE_POSIX_FD &&
-                 kern_world_all(fabric->world, place->comm, good);
+    bool ready =
+        fabric->kind == KERN_HANDLE_POSIX_FD && kern_world_all(fabric->world, place->comm, good);
     if (fds.place && ready)
         good = connect_descriptors(&fds, all, count, diag) &&
                pass_descriptors(fabric, &fds, targets, count, diag);
@@ -246,20 +250,22 @@ static size_t count_mappings(const struct kern_fabric *fabric, size_t *targets)
     return count;
 }
 
-struct kern_fabric *kern_fabric_share(const struct kern_world *world,
-                                      const struct kern_manifest *manifest,
-                                      const struct kern_groups *groups,
-                                      const struct kern_device *device, int ordinal,
-                                      const struct kern_road *road, struct kern_rank *rank,
-                                      struct kern_diag *diag)
+struct kern_fabric *
+kern_fabric_share(const struct kern_world *world, const struct kern_manifest *manifest,
+                  const struct kern_groups *groups, const struct kern_device *device, int ordinal,
+                  const struct kern_road *road, struct kern_rank *rank, struct kern_diag *diag)
 {
     struct kern_fabric *fabric = kern_calloc(1, sizeof *fabric);
-    *fabric = (struct kern_fabric){.world = world, .manifest = manifest, .groups = groups,
-                                   .device = device, .ordinal = ordinal, .kind = road->kind,
+    *fabric = (struct kern_fabric){.world = world,
+                                   .manifest = manifest,
+                                   .groups = groups,
+                                   .device = device,
+                                   .ordinal = ordinal,
+                                   .kind = road->kind,
                                    .rank = rank};
     fabric->n_exports = kern_rank_exports(rank, &fabric->exports);
-    fabric->addresses = kern_calloc((size_t)world->size * fabric->n_exports,
-                                    sizeof *fabric->addresses);
+    fabric->addresses =
+        kern_calloc((size_t)world->size * fabric->n_exports, sizeof *fabric->addresses);
     for (size_t e = 0; e < fabric->n_exports; e++)
         *address_of(fabric, world->rank, e) = fabric->exports[e].address;
     size_t *targets = kern_calloc(fabric->n_exports, sizeof *targets);

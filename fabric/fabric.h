@@ -19,8 +19,8 @@ struct kern_road {
     char why[240];
 };
 
-// Tries real allocations on device [ordinal], because its attributes only say what the chip could do:
-// every rank exports a granule and maps its neighbour's. Fabric handles are taken if they work
+// Tries real allocations on device [ordinal], because its attributes only say what the chip could
+// do: every rank exports a granule and maps its neighbour's. Fabric handles are taken if they work
 // everywhere, else file descriptors, unless a group that shares memory spans nodes; then the error
 // names group, nodes, buffers and the remedy. KERN_HANDLE_NONE if nothing is shared. Collective.
 bool kern_road_choose(const struct kern_world *world, const struct kern_manifest *manifest,
@@ -37,18 +37,16 @@ struct kern_fabric_facts {
     uint64_t mapped;    // their bytes
 };
 
-// Exchanges and imports the handles of every group, in one all-gather per group, and writes a cookie
-// through every mapping. Every rank must call it; on failure too, the others are not left waiting.
-// The result is never NULL; whether it went well is in [diag].
-struct kern_fabric *kern_fabric_share(const struct kern_world *world,
-                                      const struct kern_manifest *manifest,
-                                      const struct kern_groups *groups,
-                                      const struct kern_device *device, int ordinal,
-                                      const struct kern_road *road, struct kern_rank *rank,
-                                      struct kern_diag *diag);
+// Exchanges and imports the handles of every group, in one all-gather per group, and writes a
+// cookie through every mapping. Every rank must call it; on failure too, the others are not left
+// waiting. The result is never NULL; whether it went well is in [diag].
+struct kern_fabric *
+kern_fabric_share(const struct kern_world *world, const struct kern_manifest *manifest,
+                  const struct kern_groups *groups, const struct kern_device *device, int ordinal,
+                  const struct kern_road *road, struct kern_rank *rank, struct kern_diag *diag);
 
-// After an agreement (all cookies are written): reads the cookies that the peers left in our memory,
-// puts back what was there, and fills the peer arrays.
+// After an agreement (all cookies are written): reads the cookies that the peers left in our
+// memory, puts back what was there, and fills the peer arrays.
 bool kern_fabric_verify(struct kern_fabric *fabric, struct kern_diag *diag);
 
 void kern_fabric_facts(const struct kern_fabric *fabric, struct kern_fabric_facts *facts);

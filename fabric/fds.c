@@ -28,7 +28,8 @@ static socklen_t make_address(const struct kern_fd_address *address, struct sock
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 11 + sizeof address->name);
 }
 
-static const char *member_text(const struct kern_fds *fds, uint32_t member, struct kern_arena *arena)
+static const char *member_text(const struct kern_fds *fds, uint32_t member,
+                               struct kern_arena *arena)
 {
     int rank = fds->place->members[member];
     return kern_arena_print(arena, "rank %d (%s)", rank, fds->world->members[rank].host);
@@ -38,7 +39,8 @@ static bool fail_member(const struct kern_fds *fds, uint32_t member, const char 
                         const char *why, struct kern_diag *diag)
 {
     struct kern_arena arena = {0};
-    kern_fail(diag, KERN_EXIT_DEVICE, NULL, "%s %s: %s", what, member_text(fds, member, &arena), why);
+    kern_fail(diag, KERN_EXIT_DEVICE, NULL, "%s %s: %s", what, member_text(fds, member, &arena),
+              why);
     kern_arena_free(&arena);
     return false;
 }
@@ -46,7 +48,9 @@ static bool fail_member(const struct kern_fds *fds, uint32_t member, const char 
 bool kern_fds_open(struct kern_fds *fds, const struct kern_world *world,
                    const struct kern_group_place *place, struct kern_diag *diag)
 {
-    *fds = (struct kern_fds){.world = world, .place = place, .listener = -1,
+    *fds = (struct kern_fds){.world = world,
+                             .place = place,
+                             .listener = -1,
                              .deadline = kern_deadline_in(world->timeout)};
     fds->to = kern_calloc(place->size, sizeof *fds->to);
     fds->from = kern_calloc(place->size, sizeof *fds->from);
@@ -61,8 +65,8 @@ bool kern_fds_open(struct kern_fds *fds, const struct kern_world *world,
             listen(fds->listener, (int)place->size) == 0)
             return true;
     }
-    kern_fail(diag, KERN_EXIT_DEVICE, NULL, "a socket to pass file descriptors cannot be opened: %s",
-              strerror(errno));
+    kern_fail(diag, KERN_EXIT_DEVICE, NULL,
+              "a socket to pass file descriptors cannot be opened: %s", strerror(errno));
     kern_fds_close(fds);
     return false;
 }
@@ -105,7 +109,8 @@ static bool connect_to(struct kern_fds *fds, uint32_t member, const struct kern_
     if (fd < 0 || connect(fd, (struct sockaddr *)&socket_address, length) != 0)
         return fail_member(fds, member, "connecting to", strerror(errno), diag);
     if (!same_user(fd))
-        return fail_member(fds, member, "connecting to", "its socket belongs to another user", diag);
+        return fail_member(fds, member, "connecting to", "its socket belongs to another user",
+                           diag);
     if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello)
         return fail_member(fds, member, "connecting to", strerror(errno), diag);
     return true;
@@ -115,10 +120,11 @@ static bool connect_to(struct kern_fds *fds, uint32_t member, const struct kern_
 static bool accept_one(struct kern_fds *fds, uint32_t *accepted, struct kern_diag *diag)
 {
     if (!wait_ready(fds, fds->listener, POLLIN))
-        return kern_fail(diag, KERN_EXIT_PEER, NULL,
-                         "%u of %u members of group %s did not connect to pass file descriptors: %s",
-                         fds->place->size - 1 - *accepted, fds->place->size - 1, fds->place->name,
-                         strerror(errno));
+        return kern_fail(
+            diag, KERN_EXIT_PEER, NULL,
+            "%u of %u members of group %s did not connect to pass file descriptors: %s",
+            fds->place->size - 1 - *accepted, fds->place->size - 1, fds->place->name,
+            strerror(errno));
     int fd = accept4(fds->listener, NULL, NULL, SOCK_CLOEXEC);
     struct hello hello;
     if (fd >= 0 && same_user(fd) && wait_ready(fds, fd, POLLIN) &&
@@ -204,7 +210,9 @@ bool kern_fds_receive(struct kern_fds *fds, uint32_t member, int *fd, size_t cou
     uint32_t announced = 0;
     struct iovec data = {&announced, sizeof announced};
     union control control = {0};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     *sent = false;
     if (!wait_ready(fds, fds->from[member], POLLIN))

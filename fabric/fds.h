@@ -47,8 +47,8 @@ bool kern_fds_connect(struct kern_fds *fds, const struct kern_fd_address *addres
 bool kern_fds_send(struct kern_fds *fds, uint32_t member, const int *fd, size_t count,
                    struct kern_diag *diag);
 
-// Receives exactly [count] descriptors from [member], which the caller owns then. *[sent] is false if
-// the member had nothing to send.
+// Receives exactly [count] descriptors from [member], which the caller owns then. *[sent] is false
+// if the member had nothing to send.
 bool kern_fds_receive(struct kern_fds *fds, uint32_t member, int *fd, size_t count, bool *sent,
                       struct kern_diag *diag);
 

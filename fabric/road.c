@@ -42,8 +42,8 @@ static bool map_trial(const struct kern_world *world, const struct kern_device *
 
 // Offers a granule by fabric handle to the rank before us and maps that of the rank after us.
 // Importing one's own handle would prove nothing about a peer's.
-static void try_fabric(const struct kern_world *world, const struct kern_device *device, int ordinal,
-                       struct kern_diag *diag)
+static void try_fabric(const struct kern_world *world, const struct kern_device *device,
+                       int ordinal, struct kern_diag *diag)
 {
     struct kern_mapping granule = {0};
     struct kern_shareable mine = {.kind = KERN_HANDLE_NONE}, theirs = {.kind = KERN_HANDLE_NONE};
@@ -66,7 +66,8 @@ static void try_fabric(const struct kern_world *world, const struct kern_device 
 static void node_as_group(const struct kern_world *world, struct kern_group_place *place)
 {
     int node = world->members[world->rank].node;
-    *place = (struct kern_group_place){.name = "of this node", .size = (uint32_t)world->local_size,
+    *place = (struct kern_group_place){.name = "of this node",
+                                       .size = (uint32_t)world->local_size,
                                        .index = (uint32_t)world->local_rank,
                                        .comm = world->node_comm};
     place->members = kern_calloc(place->size, sizeof *place->members);
@@ -87,14 +88,15 @@ static void try_descriptors(const struct kern_world *world, const struct kern_de
     const char *what = "the trial of file descriptors";
     node_as_group(world, &node);
     bool able = kern_vmm_create(device, ordinal, KERN_HANDLE_POSIX_FD, 1, what, &granule, diag) &&
-               kern_vmm_export(device, &granule, KERN_HANDLE_POSIX_FD, what, &mine, diag) &&
-               kern_fds_open(&fds, world, &node, diag);
+                kern_vmm_export(device, &granule, KERN_HANDLE_POSIX_FD, what, &mine, diag) &&
+                kern_fds_open(&fds, world, &node, diag);
     struct kern_fd_address *addresses = kern_calloc(node.size, sizeof *addresses);
     KERN_WITH_OTHERS(world, "trying file descriptors",
                      MPI_Allgather(&fds.address, sizeof fds.address, MPI_BYTE, addresses,
                                    sizeof fds.address, MPI_BYTE, node.comm));
     able = kern_world_all(world, node.comm, able);
-    uint32_t before = (node.index + node.size - 1) % node.size, after = (node.index + 1) % node.size;
+    uint32_t before = (node.index + node.size - 1) % node.size,
+             after = (node.index + 1) % node.size;
     bool sent = false;
     if (able && node.size > 1 && kern_fds_connect(&fds, addresses, diag) &&
         kern_fds_send(&fds, before, &mine.fd, 1, diag) &&
@@ -171,7 +173,8 @@ static const char *hosts_text(const struct kern_world *world, const struct kern_
 
 // File descriptors end at the node: every group that shares memory must lie inside one.
 static bool refuse_spanning(const struct kern_world *world, const struct kern_manifest *manifest,
-                            const struct kern_groups *groups, const char *why, struct kern_diag *diag)
+                            const struct kern_groups *groups, const char *why,
+                            struct kern_diag *diag)
 {
     struct kern_arena arena = {0};
     bool good = true;
@@ -179,12 +182,13 @@ static bool refuse_spanning(const struct kern_world *world, const struct kern_ma
         const struct kern_group_place *place = &groups->places[g];
         const char *targets = targets_text(manifest, g, &arena);
         if (place->spans_nodes && *targets)
-            good = kern_fail(diag, KERN_EXIT_DEVICE, NULL,
-                             "group %s spans the nodes %s and shares %s, which takes fabric handles, "
-                             "and these do not work: %s; is the IMEX daemon up on every node and a "
-                             "channel device readable (/dev/nvidia-caps-imex-channels)? Otherwise lay "
-                             "the group inside a node (--group %s=block)",
-                             place->name, hosts_text(world, place, &arena), targets, why, place->name);
+            good =
+                kern_fail(diag, KERN_EXIT_DEVICE, NULL,
+                          "group %s spans the nodes %s and shares %s, which takes fabric handles, "
+                          "and these do not work: %s; is the IMEX daemon up on every node and a "
+                          "channel device readable (/dev/nvidia-caps-imex-channels)? Otherwise lay "
+                          "the group inside a node (--group %s=block)",
+                          place->name, hosts_text(world, place, &arena), targets, why, place->name);
     }
     kern_arena_free(&arena);
     return good;
@@ -228,7 +232,7 @@ bool kern_road_choose(const struct kern_world *world, const struct kern_manifest
     size_t errors = diag->errors;
     try_descriptors(world, device, ordinal, diag);
     road->kind = KERN_HANDLE_POSIX_FD;
-    snprintf(road->why, sizeof road->why, "file descriptors, because fabric handles are not to be had: %s",
-             why);
+    snprintf(road->why, sizeof road->why,
+             "file descriptors, because fabric handles are not to be had: %s", why);
     return diag->errors == errors;
 }

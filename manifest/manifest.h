@@ -3,10 +3,10 @@
 // A manifest (format v7) as typed data: what a parse makes of the bytes and what a verification
 // then proves of it. Everything lives in the manifest's own arena and is read-only to other rooms.
 //
-// Maps are arrays in byte-wise order of their names; that order is the same on every rank and is the
-// index space of everything below: vars[i] is var i wherever a dense array of var values is used.
-// A reference keeps the name it was written with and, after verification, the index it stands for.
-// `order` is the place of a thing in the document: the byte that it begins at.
+// Maps are arrays in byte-wise order of their names; that order is the same on every rank and is
+// the index space of everything below: vars[i] is var i wherever a dense array of var values is
+// used. A reference keeps the name it was written with and, after verification, the index it stands
+// for. `order` is the place of a thing in the document: the byte that it begins at.
 #ifndef KERN_MANIFEST_MANIFEST_H
 #define KERN_MANIFEST_MANIFEST_H
 
@@ -24,20 +24,47 @@
 #define KERN_MANIFEST_DEPTH_MAX 64
 
 enum kern_dtype {
-    KERN_BF16, KERN_F16, KERN_F32, KERN_FP8E4M3, KERN_FP8E8M0, KERN_I8, KERN_I32, KERN_U32,
-    KERN_I64, KERN_U64, KERN_U8,
+    KERN_BF16,
+    KERN_F16,
+    KERN_F32,
+    KERN_FP8E4M3,
+    KERN_FP8E8M0,
+    KERN_I8,
+    KERN_I32,
+    KERN_U32,
+    KERN_I64,
+    KERN_U64,
+    KERN_U8,
 };
 
 enum kern_buffer_kind {
-    KERN_INPUT, KERN_OUTPUT, KERN_INOUT, KERN_WEIGHT, KERN_SOURCE, KERN_WORKSPACE, KERN_CARRY,
+    KERN_INPUT,
+    KERN_OUTPUT,
+    KERN_INOUT,
+    KERN_WEIGHT,
+    KERN_SOURCE,
+    KERN_WORKSPACE,
+    KERN_CARRY,
     KERN_PEER,
 };
 
 enum kern_fill {
-    KERN_FILL_NONE, KERN_FILL_TOKEN, KERN_FILL_POSITION, KERN_FILL_VALID, KERN_FILL_SLOT,
-    KERN_FILL_SEQ_LEN, KERN_FILL_CU_SEQLENS, KERN_FILL_BLOCKS, KERN_FILL_TEMPERATURE,
-    KERN_FILL_TOP_K, KERN_FILL_TOP_P, KERN_FILL_MIN_P, KERN_FILL_SEED, KERN_FILL_TOKENS,
-    KERN_FILL_COUNT, KERN_FILL_ERROR,
+    KERN_FILL_NONE,
+    KERN_FILL_TOKEN,
+    KERN_FILL_POSITION,
+    KERN_FILL_VALID,
+    KERN_FILL_SLOT,
+    KERN_FILL_SEQ_LEN,
+    KERN_FILL_CU_SEQLENS,
+    KERN_FILL_BLOCKS,
+    KERN_FILL_TEMPERATURE,
+    KERN_FILL_TOP_K,
+    KERN_FILL_TOP_P,
+    KERN_FILL_MIN_P,
+    KERN_FILL_SEED,
+    KERN_FILL_TOKENS,
+    KERN_FILL_COUNT,
+    KERN_FILL_ERROR,
 };
 
 enum kern_axis { KERN_AXIS_NONE, KERN_AXIS_ROWS, KERN_AXIS_GROUPS, KERN_AXIS_RANKS };
@@ -120,8 +147,8 @@ struct kern_ranges {
 
 struct kern_segment {
     struct kern_tensor_source tensor;
-    const struct kern_ranges *rows; // NULL: every row
-    const struct kern_ranges *cols; // NULL: every column
+    const struct kern_ranges *rows;              // NULL: every row
+    const struct kern_ranges *cols;              // NULL: every column
     const struct kern_tensor_source *interleave; // the other tensor, or NULL
     uint64_t interleave_rows;
     uint64_t order;
@@ -139,7 +166,7 @@ struct kern_buffer {
     const struct kern_domain *domain; // NULL: none declared
     const struct kern_segment *bind;
     size_t n_bind;
-    struct kern_ref of;    // peer buffers
+    struct kern_ref of; // peer buffers
     enum kern_target of_target;
     struct kern_ref group; // peer buffers
     uint64_t bytes;        // at var maxima, set by verification
@@ -183,8 +210,13 @@ struct kern_module {
 };
 
 enum kern_param_kind {
-    KERN_PARAM_I32, KERN_PARAM_I64, KERN_PARAM_F32, KERN_PARAM_U8, KERN_PARAM_BYTES,
-    KERN_PARAM_BUFFER, KERN_PARAM_STATE,
+    KERN_PARAM_I32,
+    KERN_PARAM_I64,
+    KERN_PARAM_F32,
+    KERN_PARAM_U8,
+    KERN_PARAM_BYTES,
+    KERN_PARAM_BUFFER,
+    KERN_PARAM_STATE,
 };
 
 struct kern_param {
@@ -204,8 +236,18 @@ struct kern_scratch {
 };
 
 enum kern_tma_dtype {
-    KERN_TMA_U8, KERN_TMA_U16, KERN_TMA_U32, KERN_TMA_I32, KERN_TMA_U64, KERN_TMA_I64,
-    KERN_TMA_F16, KERN_TMA_BF16, KERN_TMA_F32, KERN_TMA_TF32, KERN_TMA_U4, KERN_TMA_U4PACKED,
+    KERN_TMA_U8,
+    KERN_TMA_U16,
+    KERN_TMA_U32,
+    KERN_TMA_I32,
+    KERN_TMA_U64,
+    KERN_TMA_I64,
+    KERN_TMA_F16,
+    KERN_TMA_BF16,
+    KERN_TMA_F32,
+    KERN_TMA_TF32,
+    KERN_TMA_U4,
+    KERN_TMA_U4PACKED,
 };
 
 struct kern_tensormap {
@@ -291,13 +333,18 @@ struct kern_gemm_algo {
 
 enum kern_builtin {
     KERN_BUILTIN_NONE, // a kernel launch
-    KERN_BUILTIN_CUBLASLT_BF16_TN, KERN_BUILTIN_CUBLASLT_BF16_TN_ACC,
-    KERN_BUILTIN_CUBLAS_BF16_TN_F32, KERN_BUILTIN_CUBLASLT_FP8_TN, KERN_BUILTIN_CUBLASLT_FP8_TN_F32,
-    KERN_BUILTIN_NCCL_ALLREDUCE, KERN_BUILTIN_NCCL_ALLGATHER, KERN_BUILTIN_NCCL_REDUCESCATTER,
+    KERN_BUILTIN_CUBLASLT_BF16_TN,
+    KERN_BUILTIN_CUBLASLT_BF16_TN_ACC,
+    KERN_BUILTIN_CUBLAS_BF16_TN_F32,
+    KERN_BUILTIN_CUBLASLT_FP8_TN,
+    KERN_BUILTIN_CUBLASLT_FP8_TN_F32,
+    KERN_BUILTIN_NCCL_ALLREDUCE,
+    KERN_BUILTIN_NCCL_ALLGATHER,
+    KERN_BUILTIN_NCCL_REDUCESCATTER,
 };
 
 struct kern_launch {
-    bool is_extern;          // a built-in: only entry, params, args, when and algo apply
+    bool is_extern;                // a built-in: only entry, params, args, when and algo apply
     enum kern_builtin builtin;     // resolved from the entry
     enum kern_dtype builtin_dtype; // element type of an nccl collective
     struct kern_ref module;
@@ -417,7 +464,8 @@ const char *kern_fill_name(enum kern_fill fill);
 // A param as the manifest writes it, "inout buffer<bf16>"; [text] has room for 32 bytes.
 const char *kern_param_text(const struct kern_param *param, char text[32]);
 
-// Bytes of a param in a kernel's parameter block: pointers and i64 8, i32 and f32 4, u8 1, bytes<n> n.
+// Bytes of a param in a kernel's parameter block: pointers and i64 8, i32 and f32 4, u8 1, bytes<n>
+// n.
 uint32_t kern_param_bytes(const struct kern_param *param);
 
 // The value of [expr] for var values [vars] (dense, by var index); false on overflow.

@@ -90,9 +90,9 @@ static void diag_sorts_by_order_and_keeps_equals(void **state)
 static void diag_code_is_the_cause(void **state)
 {
     (void)state;
-    static const enum kern_exit causes[] = {KERN_EXIT_OK,       KERN_EXIT_PEER,     KERN_EXIT_CHECK,
-                                            KERN_EXIT_DEVICE,   KERN_EXIT_ARTIFACT, KERN_EXIT_MANIFEST,
-                                            KERN_EXIT_USAGE};
+    static const enum kern_exit causes[] = {
+        KERN_EXIT_OK,       KERN_EXIT_PEER,     KERN_EXIT_CHECK, KERN_EXIT_DEVICE,
+        KERN_EXIT_ARTIFACT, KERN_EXIT_MANIFEST, KERN_EXIT_USAGE};
     for (size_t i = 0; i < 7; i++)
         for (size_t j = 0; j < 7; j++)
             assert_int_equal(kern_exit_worse(causes[i], causes[j]), causes[i > j ? i : j]);
@@ -116,7 +116,8 @@ static void names_find_what_was_added_and_nothing_else(void **state)
         assert_int_equal(kern_names_add(&names, kern_arena_print(&arena, "layer.%u.weight", i), i),
                          KERN_NONE);
     for (uint32_t i = 0; i < COUNT; i++)
-        assert_int_equal(kern_names_find(&names, kern_arena_print(&arena, "layer.%u.weight", i)), i);
+        assert_int_equal(kern_names_find(&names, kern_arena_print(&arena, "layer.%u.weight", i)),
+                         i);
     assert_int_equal(kern_names_add(&names, "layer.7.weight", 99), 7);
     assert_int_equal(kern_names_find(&names, "layer.7.weight"), 7);
     assert_int_equal(kern_names_find(&names, "layer.7.weigh"), KERN_NONE);
@@ -135,8 +136,8 @@ static void sha256_of_known_texts(void **state)
     kern_sha256("abc", 3, digest);
     kern_sha256_to_hex(digest, hex);
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    assert_true(kern_sha256_from_hex("BA7816BF8F01CFEA414140DE5DAE2223b00361a396177a9cb410ff61f20015ad",
-                                     read));
+    assert_true(kern_sha256_from_hex(
+        "BA7816BF8F01CFEA414140DE5DAE2223b00361a396177a9cb410ff61f20015ad", read));
     assert_memory_equal(read, digest, sizeof digest);
     assert_false(kern_sha256_from_hex(hex + 1, read));
     hex[5] = 'g';

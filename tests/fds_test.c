@@ -34,7 +34,8 @@ static struct kern_world world = {.size = MEMBERS, .members = members, .timeout 
 
 static struct kern_group_place place_of(uint32_t index)
 {
-    return (struct kern_group_place){.name = "g", .size = MEMBERS, .index = index, .members = ranks};
+    return (struct kern_group_place){
+        .name = "g", .size = MEMBERS, .index = index, .members = ranks};
 }
 
 static bool meet(struct kern_fds *fds, const struct kern_group_place *place, struct page *page,
@@ -60,8 +61,8 @@ static int numbered_file(unsigned number)
 // Runs [body] as each of the members; returns how many of them ended with 0.
 static int run_members(int (*body)(uint32_t index, struct page *page))
 {
-    struct page *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                             -1, 0);
+    struct page *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t children[MEMBERS];
     for (uint32_t i = 0; i < MEMBERS; i++) {
         children[i] = fork();

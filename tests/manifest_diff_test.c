@@ -126,25 +126,24 @@ static void members_that_differ_have_both_values(void **state)
 static void things_come_and_go_whole(void **state)
 {
     (void)state;
-    ASSERT_DIFFER(
-        base,
-        MANIFEST(
-            "'topology': {'groups': {'tp': 2}}, 'chat': {}, " BUFFERS(", 'c': {'dtype': 'u8', "
-                                                                      "'shape': [1], 'kind': "
-                                                                      "'workspace'}") ", " MODULES(
-                "k.cubin") ", " OPS("g") ", "
-                                         "'programs': {'q': {'calls': []}}"),
-        {KERN_CHANGE_ADDED, "topology", "topology", NULL, "{\"groups\":{\"tp\":2}}"},
-        {KERN_CHANGE_ADDED, "chat", "chat", NULL, "{}"},
-        {KERN_CHANGE_ADDED, "buffers", "buffers.c", NULL,
-         "{\"dtype\":\"u8\",\"shape\":[1],\"kind\":\"workspace\"}"},
-        {KERN_CHANGE_REMOVED, "programs", "programs.p",
-         "{\"calls\":[{\"op\":\"f\",\"label\":\"one\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
-         "\"b\"}]},{\"op\":\"f\",\"label\":\"two\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
-         "\"b\"}]},{\"op\":\"f\",\"label\":\"three\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
-         "\"b\"}]}]}",
-         NULL},
-        {KERN_CHANGE_ADDED, "programs", "programs.q", NULL, "{\"calls\":[]}"});
+    ASSERT_DIFFER(base,
+                  MANIFEST("'topology': {'groups': {'tp': 2}}, 'chat': {}, " BUFFERS(
+                      ", 'c': {'dtype': 'u8', "
+                      "'shape': [1], 'kind': "
+                      "'workspace'}") ", " MODULES("k.cubin") ", " OPS("g") ", "
+                                                                            "'programs': {'q': "
+                                                                            "{'calls': []}}"),
+                  {KERN_CHANGE_ADDED, "topology", "topology", NULL, "{\"groups\":{\"tp\":2}}"},
+                  {KERN_CHANGE_ADDED, "chat", "chat", NULL, "{}"},
+                  {KERN_CHANGE_ADDED, "buffers", "buffers.c", NULL,
+                   "{\"dtype\":\"u8\",\"shape\":[1],\"kind\":\"workspace\"}"},
+                  {KERN_CHANGE_REMOVED, "programs", "programs.p",
+                   "{\"calls\":[{\"op\":\"f\",\"label\":\"one\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
+                   "\"b\"}]},{\"op\":\"f\",\"label\":\"two\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
+                   "\"b\"}]},{\"op\":\"f\",\"label\":\"three\",\"args\":[{\"buf\":\"a\"},{\"buf\":"
+                   "\"b\"}]}]}",
+                   NULL},
+                  {KERN_CHANGE_ADDED, "programs", "programs.q", NULL, "{\"calls\":[]}"});
 }
 
 static void calls_are_aligned(void **state)

@@ -8,9 +8,9 @@
 // cmocka.h wants the first three before it.
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 
@@ -28,13 +28,22 @@ struct rules_case {
     bool warns;       // it is a warning, and the manifest is accepted
 };
 
-#define ACCEPTED(text, ...) {.name = text, .edits = {__VA_ARGS__}}
+#define ACCEPTED(text, ...)                                                                        \
+    {                                                                                              \
+        .name = text, .edits = { __VA_ARGS__ }                                                     \
+    }
 #define REFUSED(text, id, where, ...)                                                              \
-    {.name = text, .rule = id, .place = where, .edits = {__VA_ARGS__}}
+    {                                                                                              \
+        .name = text, .rule = id, .place = where, .edits = { __VA_ARGS__ }                         \
+    }
 #define REFUSED_SAYING(text, id, where, part, ...)                                                 \
-    {.name = text, .rule = id, .place = where, .says = part, .edits = {__VA_ARGS__}}
+    {                                                                                              \
+        .name = text, .rule = id, .place = where, .says = part, .edits = { __VA_ARGS__ }           \
+    }
 #define WARNED(text, id, where, ...)                                                               \
-    {.name = text, .rule = id, .place = where, .warns = true, .edits = {__VA_ARGS__}}
+    {                                                                                              \
+        .name = text, .rule = id, .place = where, .warns = true, .edits = { __VA_ARGS__ }          \
+    }
 
 struct rules_table {
     const char *base;
@@ -49,8 +58,10 @@ void rules_test(void **state);
 // The cmocka test of a table of [cases] on a [base] text.
 #define RULES_TEST(base, cases)                                                                    \
     {                                                                                              \
-        #cases, rules_test, NULL, NULL,                                                            \
-            &(struct rules_table){base, cases, sizeof(cases) / sizeof *(cases)}                    \
+#cases, rules_test, NULL, NULL, &(struct rules_table)                                      \
+        {                                                                                          \
+            base, cases, sizeof(cases) / sizeof *(cases)                                           \
+        }                                                                                          \
     }
 
 // What every manifest begins with, and a module for its kernels.

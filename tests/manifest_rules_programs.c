@@ -228,28 +228,28 @@ static const struct rules_case flows[] = {
 
 #define DERIVE                                                                                     \
     RULES_HEAD                                                                                     \
-        "'topology': {'groups': {'tp': 2}}, 'states': {'s': {'bytes': 4}}, 'buffers': {"           \
-        "'a': {'dtype': 'i32', 'shape': [2], 'kind': 'source', 'bind': [{'tensor': 't'}]}, "       \
-        "'x': {'dtype': 'i32', 'shape': [2], 'kind': 'workspace'}, "                               \
-        "'y': {'dtype': 'u64', 'shape': [2], 'kind': 'peer', 'of': 'i', 'group': 'tp'}, "          \
-        "'i': {'dtype': 'i32', 'shape': [2], 'kind': 'input', 'export': true}, "                   \
-        "'o': {'dtype': 'i32', 'shape': [2], 'kind': 'output'}, "                                  \
-        "'b': {'dtype': 'i32', 'shape': [2], 'kind': 'inout'}, "                                   \
-        "'c': {'dtype': 'i32', 'shape': [2], 'kind': 'carry'}}, " RULES_MODULE                     \
-        "'ops': {'g': {'params': ['in buffer<i32>', 'out buffer<i32>'], 'impl': "                  \
-        "{'launches': [{'module': 'k', 'entry': 'g', 'block': [1, 1, 1], "                         \
-        "'grid': [1, 1, 1]}]}}, "                                                                  \
-        "'h': {'params': ['in buffer<u64>', 'in state'], 'impl': "                                 \
-        "{'launches': [{'module': 'k', 'entry': 'h', 'block': [1, 1, 1], "                         \
-        "'grid': [1, 1, 1]}]}}, "                                                                  \
-        "'n': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32', 'i32'], 'impl': "            \
-        "{'launches': [{'entry': 'extern:nccl_allreduce_i32'}]}}}, "                               \
-        "'programs': {'d': {'derive': true, 'calls': ["                                            \
-        "{'op': 'g', 'args': [{'buf': 'a'}, {'buf': 'x'}]}, "                                      \
-        "{'op': 'g', 'args': [{'buf': 'x'}, {'buf': 'c'}]}]}, "                                    \
-        "'p': {'calls': [{'op': 'h', 'args': [{'buf': 'y'}, {'state': 's'}]}, "                    \
-        "{'op': 'n', 'args': [{'buf': 'i'}, {'buf': 'o'}, {'i32': 2}, {'rank': 'tp'}]}, "          \
-        "{'op': 'g', 'args': [{'buf': 'b'}, {'buf': 'b'}]}]}}}"
+    "'topology': {'groups': {'tp': 2}}, 'states': {'s': {'bytes': 4}}, 'buffers': {"               \
+    "'a': {'dtype': 'i32', 'shape': [2], 'kind': 'source', 'bind': [{'tensor': 't'}]}, "           \
+    "'x': {'dtype': 'i32', 'shape': [2], 'kind': 'workspace'}, "                                   \
+    "'y': {'dtype': 'u64', 'shape': [2], 'kind': 'peer', 'of': 'i', 'group': 'tp'}, "              \
+    "'i': {'dtype': 'i32', 'shape': [2], 'kind': 'input', 'export': true}, "                       \
+    "'o': {'dtype': 'i32', 'shape': [2], 'kind': 'output'}, "                                      \
+    "'b': {'dtype': 'i32', 'shape': [2], 'kind': 'inout'}, "                                       \
+    "'c': {'dtype': 'i32', 'shape': [2], 'kind': 'carry'}}, " RULES_MODULE                         \
+    "'ops': {'g': {'params': ['in buffer<i32>', 'out buffer<i32>'], 'impl': "                      \
+    "{'launches': [{'module': 'k', 'entry': 'g', 'block': [1, 1, 1], "                             \
+    "'grid': [1, 1, 1]}]}}, "                                                                      \
+    "'h': {'params': ['in buffer<u64>', 'in state'], 'impl': "                                     \
+    "{'launches': [{'module': 'k', 'entry': 'h', 'block': [1, 1, 1], "                             \
+    "'grid': [1, 1, 1]}]}}, "                                                                      \
+    "'n': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32', 'i32'], 'impl': "                \
+    "{'launches': [{'entry': 'extern:nccl_allreduce_i32'}]}}}, "                                   \
+    "'programs': {'d': {'derive': true, 'calls': ["                                                \
+    "{'op': 'g', 'args': [{'buf': 'a'}, {'buf': 'x'}]}, "                                          \
+    "{'op': 'g', 'args': [{'buf': 'x'}, {'buf': 'c'}]}]}, "                                        \
+    "'p': {'calls': [{'op': 'h', 'args': [{'buf': 'y'}, {'state': 's'}]}, "                        \
+    "{'op': 'n', 'args': [{'buf': 'i'}, {'buf': 'o'}, {'i32': 2}, {'rank': 'tp'}]}, "              \
+    "{'op': 'g', 'args': [{'buf': 'b'}, {'buf': 'b'}]}]}}}"
 
 #define ALSO(call)                                                                                 \
     {                                                                                              \

@@ -9,21 +9,21 @@
 // An op with a param of each kind, two launches and a scratch between them.
 #define WIRED                                                                                      \
     RULES_HEAD                                                                                     \
-        "'vars': {'n': {'max': 16}}, 'topology': {'groups': {'tp': 2}}, "                          \
-        "'states': {'s': {'bytes': 64}}, 'buffers': {"                                             \
-        "'a': {'dtype': 'i32', 'shape': ['n'], 'kind': 'input'}, "                                 \
-        "'b': {'dtype': 'bf16', 'shape': ['n', 8], 'kind': 'output'}}, " RULES_MODULE              \
-        "'ops': {'f': {'params': ['in buffer<i32>', 'out buffer<bf16>', 'in state', 'i32', "       \
-        "'i64', 'f32', 'u8'], 'impl': {'scratch': {'t': {'dtype': 'f32', 'shape': ['n']}}, "       \
-        "'launches': [{'module': 'k', 'entry': 'g', 'block': [1, 1, 1], 'grid': [1, 1, 1], "       \
-        "'params': ['in buffer<i32>', 'out buffer<f32>', 'in state', 'i32'], "                     \
-        "'args': [{'param': 0}, {'scratch': 't'}, {'param': 2}, {'rank': 'tp'}]}, "                \
-        "{'module': 'k', 'entry': 'h', 'block': [1, 1, 1], 'grid': [1, 1, 1], "                    \
-        "'params': ['inout buffer<f32>', 'out buffer<bf16>', 'i32', 'i64', 'f32', 'u8'], "         \
-        "'args': [{'scratch': 't'}, {'param': 1}, {'i32': 1}, {'i64': 2}, {'f32': 3}, "            \
-        "{'u8': 4}]}]}}}, "                                                                        \
-        "'programs': {'p': {'calls': [{'op': 'f', 'args': [{'buf': 'a'}, {'buf': 'b'}, "           \
-        "{'state': 's'}, {'i32': -1}, {'i64': -1}, {'f32': 0.5}, {'u8': 255}]}]}}}"
+    "'vars': {'n': {'max': 16}}, 'topology': {'groups': {'tp': 2}}, "                              \
+    "'states': {'s': {'bytes': 64}}, 'buffers': {"                                                 \
+    "'a': {'dtype': 'i32', 'shape': ['n'], 'kind': 'input'}, "                                     \
+    "'b': {'dtype': 'bf16', 'shape': ['n', 8], 'kind': 'output'}}, " RULES_MODULE                  \
+    "'ops': {'f': {'params': ['in buffer<i32>', 'out buffer<bf16>', 'in state', 'i32', "           \
+    "'i64', 'f32', 'u8'], 'impl': {'scratch': {'t': {'dtype': 'f32', 'shape': ['n']}}, "           \
+    "'launches': [{'module': 'k', 'entry': 'g', 'block': [1, 1, 1], 'grid': [1, 1, 1], "           \
+    "'params': ['in buffer<i32>', 'out buffer<f32>', 'in state', 'i32'], "                         \
+    "'args': [{'param': 0}, {'scratch': 't'}, {'param': 2}, {'rank': 'tp'}]}, "                    \
+    "{'module': 'k', 'entry': 'h', 'block': [1, 1, 1], 'grid': [1, 1, 1], "                        \
+    "'params': ['inout buffer<f32>', 'out buffer<bf16>', 'i32', 'i64', 'f32', 'u8'], "             \
+    "'args': [{'scratch': 't'}, {'param': 1}, {'i32': 1}, {'i64': 2}, {'f32': 3}, "                \
+    "{'u8': 4}]}]}}}, "                                                                            \
+    "'programs': {'p': {'calls': [{'op': 'f', 'args': [{'buf': 'a'}, {'buf': 'b'}, "               \
+    "{'state': 's'}, {'i32': -1}, {'i64': -1}, {'f32': 0.5}, {'u8': 255}]}]}}}"
 
 static const struct rules_case counts[] = {
     ACCEPTED("everything wired"),

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What a process says of itself. Only it writes its slot; readers may see a half-written name, which
-// is cut, never overrun.
+// What a process says of itself. Only it writes its slot; readers may see a half-written name,
+// which is cut, never overrun.
 struct kern_board_slot {
     char phase[24];
     char program[40]; // empty: none

@@ -63,16 +63,17 @@ static bool read_members(const struct kern_world *world, struct kern_group_place
 {
     uint32_t count = 0;
     char *rest = NULL;
-    for (char *word = strtok_r(words, " \t\r,", &rest); word; word = strtok_r(NULL, " \t\r,", &rest)) {
+    for (char *word = strtok_r(words, " \t\r,", &rest); word;
+         word = strtok_r(NULL, " \t\r,", &rest)) {
         char *end;
         errno = 0;
         long rank = strtol(word, &end, 10);
         if (*end || errno || rank < 0 || rank >= world->size)
-            return kern_fail(diag, KERN_EXIT_USAGE, where, "\"%s\" is no rank; ranks are 0 to %d", word,
-                             world->size - 1);
+            return kern_fail(diag, KERN_EXIT_USAGE, where, "\"%s\" is no rank; ranks are 0 to %d",
+                             word, world->size - 1);
         if (place->number_of[rank] >= 0)
-            return kern_fail(diag, KERN_EXIT_USAGE, where, "rank %ld is in a group %s already", rank,
-                             place->name);
+            return kern_fail(diag, KERN_EXIT_USAGE, where, "rank %ld is in a group %s already",
+                             rank, place->name);
         place->number_of[rank] = number;
         place->index_of[rank] = (int)count++;
     }
@@ -107,7 +108,8 @@ static bool read_lists(const struct kern_world *world, const struct kern_manifes
         if (which == KERN_NONE)
             good = refuse_name(manifest, where, line, diag);
         else
-            good = read_members(world, &groups->places[which], numbers[which]++, words, where, diag);
+            good =
+                read_members(world, &groups->places[which], numbers[which]++, words, where, diag);
     }
     kern_arena_free(&arena);
     return good;
@@ -149,9 +151,9 @@ static void join(const struct kern_world *world, struct kern_group_place *place)
     for (uint32_t i = 1; i < place->size; i++)
         if (world->members[place->members[i]].node != world->members[place->members[0]].node)
             place->spans_nodes = true;
-    KERN_WITH_OTHERS(world, "building groups",
-                     MPI_Comm_split(world->comm, (int)place->number, (int)place->index,
-                                    &place->comm));
+    KERN_WITH_OTHERS(
+        world, "building groups",
+        MPI_Comm_split(world->comm, (int)place->number, (int)place->index, &place->comm));
 }
 
 static bool check_options(const struct kern_manifest *manifest,

@@ -44,8 +44,9 @@ struct kern_groups {
 void kern_group_locate(enum kern_layout layout, uint32_t world, uint32_t size, uint32_t rank,
                        uint32_t *number, uint32_t *index);
 
-// Builds every group of the manifest. [file] (or NULL) has a line "NAME RANK RANK …" for each group,
-// in group order, and "#" comments; it wins over [options] for the names in it. Every rank reads it.
+// Builds every group of the manifest. [file] (or NULL) has a line "NAME RANK RANK …" for each
+// group, in group order, and "#" comments; it wins over [options] for the names in it. Every rank
+// reads it.
 bool kern_groups_build(const struct kern_world *world, const struct kern_manifest *manifest,
                        const struct kern_group_option *options, size_t n_options, const char *file,
                        struct kern_groups *groups, struct kern_diag *diag);

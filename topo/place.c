@@ -44,15 +44,17 @@ static bool choose_own(const struct kern_world *world, const struct kern_device 
     if (count < 1)
         return kern_fail(diag, KERN_EXIT_DEVICE, NULL,
                          "no device is visible to this process (CUDA_VISIBLE_DEVICES=%s)",
-                         getenv("CUDA_VISIBLE_DEVICES") ? getenv("CUDA_VISIBLE_DEVICES") : "(unset)");
+                         getenv("CUDA_VISIBLE_DEVICES") ? getenv("CUDA_VISIBLE_DEVICES")
+                                                        : "(unset)");
     // With one visible device per process that one is ours, whatever our local rank; whether the
     // neighbours were given another one shows when everybody's choice is compared.
     if (count > 1 && world->local_rank >= count && !share)
-        return kern_fail(diag, KERN_EXIT_USAGE, NULL,
-                         "%d processes on %s but %d visible devices; start at most %d per node%s, or "
-                         "let them share devices with --share-devices",
-                         world->local_size, world->members[world->rank].host, count, count,
-                         device->kind == KERN_DEVICE_EMU ? ", set KERN_EMU_DEVICES higher" : "");
+        return kern_fail(
+            diag, KERN_EXIT_USAGE, NULL,
+            "%d processes on %s but %d visible devices; start at most %d per node%s, or "
+            "let them share devices with --share-devices",
+            world->local_size, world->members[world->rank].host, count, count,
+            device->kind == KERN_DEVICE_EMU ? ", set KERN_EMU_DEVICES higher" : "");
     struct kern_place *visible = kern_calloc((size_t)count, sizeof *visible);
     bool good = true;
     for (int i = 0; good && i < count; i++)
@@ -74,11 +76,12 @@ static bool check_distinct(const struct kern_world *world, const struct kern_pla
         if (world->members[r].node != world->members[world->rank].node ||
             memcmp(places[r].uuid, mine->uuid, sizeof mine->uuid) != 0)
             continue;
-        return kern_fail(diag, KERN_EXIT_USAGE, NULL,
-                         "ranks %d and %d on %s have the same device %s (visible device %d); give each "
-                         "its own (srun: --gpus-per-task=1, or make all devices of the node visible "
-                         "to every task), or let them share with --share-devices",
-                         r, world->rank, world->members[r].host, mine->bus_id, mine->ordinal);
+        return kern_fail(
+            diag, KERN_EXIT_USAGE, NULL,
+            "ranks %d and %d on %s have the same device %s (visible device %d); give each "
+            "its own (srun: --gpus-per-task=1, or make all devices of the node visible "
+            "to every task), or let them share with --share-devices",
+            r, world->rank, world->members[r].host, mine->bus_id, mine->ordinal);
     }
     return true;
 }
@@ -91,8 +94,8 @@ bool kern_place_choose(const struct kern_world *world, const struct kern_device 
     if (good)
         kern_place_bind(&own, device->kind == KERN_DEVICE_CUDA, bind);
     *places = kern_calloc((size_t)world->size, sizeof **places);
-    KERN_WITH_OTHERS(world, "comparing devices",
-                     MPI_Allgather(&own, sizeof own, MPI_BYTE, *places, sizeof own, MPI_BYTE,
-                                   world->comm));
+    KERN_WITH_OTHERS(
+        world, "comparing devices",
+        MPI_Allgather(&own, sizeof own, MPI_BYTE, *places, sizeof own, MPI_BYTE, world->comm));
     return good && (share || check_distinct(world, *places, diag));
 }

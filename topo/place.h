@@ -17,9 +17,9 @@ struct kern_place {
     char name[64];   // "NVIDIA H200"
     char bus_id[16]; // "0000:17:00.0"
     unsigned char uuid[16];
-    int numa;        // NUMA node next to the device, -1 if nobody knows
-    char cpus[64];   // the processors this process may run on, "0-3,8"
-    char bound[64];  // who bound it: "to NUMA node 0", "by the launcher", "no", or why not
+    int numa;       // NUMA node next to the device, -1 if nobody knows
+    char cpus[64];  // the processors this process may run on, "0-3,8"
+    char bound[64]; // who bound it: "to NUMA node 0", "by the launcher", "no", or why not
 };
 
 // Chooses this process's device: the only visible one, or that of its local rank among the visible

@@ -42,17 +42,19 @@ static void say(const char *text)
     }
 }
 
-static void say_where(int rank, const struct kern_member *member, const struct kern_board_slot *slot)
+static void say_where(int rank, const struct kern_member *member,
+                      const struct kern_board_slot *slot)
 {
     char text[320], step[40] = "";
     char state = state_of(slot->pid);
-    const char *how = state == 0 || state == 'Z'   ? "is gone"
+    const char *how = state == 0 || state == 'Z'     ? "is gone"
                       : state == 'T' || state == 't' ? "is stopped"
                                                      : "is still busy";
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
-    snprintf(text, sizeof text, "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s, for %.1f s\n",
-             rank, member->host, slot->pid, how, slot->phase, slot->program[0] ? ", program " : "",
+    snprintf(text, sizeof text,
+             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s, for %.1f s\n", rank,
+             member->host, slot->pid, how, slot->phase, slot->program[0] ? ", program " : "",
              slot->program, step, (double)(kern_now() - slot->since) / 1e9);
     say(text);
 }
@@ -64,7 +66,8 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
     if (board->told && __atomic_exchange_n(board->told, 1, __ATOMIC_SEQ_CST))
         return;
     snprintf(text, sizeof text,
-             "kern-rank: error: rank %d (%s) waited %g s for other ranks (%s); --timeout sets the limit\n",
+             "kern-rank: error: rank %d (%s) waited %g s for other ranks (%s); --timeout sets the "
+             "limit\n",
              world->rank, world->members ? world->members[world->rank].host : "starting",
              world->timeout, what);
     say(text);
@@ -84,8 +87,8 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
         say("kern-rank: all ranks of this node are here; one on another node is late\n");
 }
 
-// snprintf of numbers and short strings takes no lock and no memory, so it may be used here; whatever
-// MPI was doing is not touched again.
+// snprintf of numbers and short strings takes no lock and no memory, so it may be used here;
+// whatever MPI was doing is not touched again.
 static void on_timer(int signal)
 {
     (void)signal;

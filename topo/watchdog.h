@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The deadline on every wait for other ranks. MPI's own calls wait for ever; a timer ends the process
-// when one of them lasts longer than --timeout, after saying who is late.
+// The deadline on every wait for other ranks. MPI's own calls wait for ever; a timer ends the
+// process when one of them lasts longer than --timeout, after saying who is late.
 #ifndef KERN_TOPO_WATCHDOG_H
 #define KERN_TOPO_WATCHDOG_H
 

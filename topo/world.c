@@ -42,8 +42,8 @@ bool kern_world_open(struct kern_world *world, struct kern_diag *diag)
     MPI_Comm_size(world->node_comm, &world->local_size);
 
     // A node is named by its lowest rank until the nodes are numbered.
-    struct kern_member self = {.node = world->rank, .local_rank = world->local_rank,
-                               .pid = (int)getpid()};
+    struct kern_member self = {
+        .node = world->rank, .local_rank = world->local_rank, .pid = (int)getpid()};
     MPI_Bcast(&self.node, 1, MPI_INT, 0, world->node_comm);
     gethostname(self.host, sizeof self.host - 1);
     world->members = kern_calloc((size_t)world->size, sizeof *world->members);
@@ -97,8 +97,8 @@ bool kern_world_same(const struct kern_world *world, const void *bytes, size_t l
     KERN_WITH_OTHERS(world, what, MPI_Bcast(reference, (int)length, MPI_BYTE, 0, world->comm));
     if (memcmp(reference, bytes, length) == 0)
         return true;
-    return kern_fail(diag, KERN_EXIT_USAGE, NULL, "%s on %s (rank %d) differs from rank 0's; %s", what,
-                     world->members[world->rank].host, world->rank, remedy);
+    return kern_fail(diag, KERN_EXIT_USAGE, NULL, "%s on %s (rank %d) differs from rank 0's; %s",
+                     what, world->members[world->rank].host, world->rank, remedy);
 }
 
 void kern_world_raise_alarm(const struct kern_world *world)

@@ -44,8 +44,9 @@ bool kern_world_await(const struct kern_world *world, MPI_Request *request, cons
                       struct kern_diag *diag);
 
 // The agreement that ends a phase: every rank brings its diag, and all get the same answer,
-// KERN_EXIT_OK if nobody has an error. If somebody has, rank 0 prints on stderr each distinct message
-// once, with the ranks that said it. Warnings are printed as well. The diag is empty afterwards.
+// KERN_EXIT_OK if nobody has an error. If somebody has, rank 0 prints on stderr each distinct
+// message once, with the ranks that said it. Warnings are printed as well. The diag is empty
+// afterwards.
 enum kern_exit kern_world_agree(const struct kern_world *world, const char *phase,
                                 struct kern_diag *diag);
 
