@@ -25,6 +25,6 @@ struct kern_communicators *kern_communicators_join(const struct kern_world *worl
 
 // Takes them from the rank again and leaves them: in order, for which every member must call, or
 // with [abandon] at once, which also ends collectives that wait for a lost member. NULL is allowed.
-void kern_communicators_close(struct kern_communicators *communicators, bool abandon);
+void kern_communicators_close(struct kern_communicators *all, bool abandon);
 
 #endif

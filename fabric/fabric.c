@@ -180,7 +180,7 @@ static void open_descriptors(struct kern_fabric *fabric, const struct kern_group
     if (fabric->kind != KERN_HANDLE_POSIX_FD)
         return;
     // emu keeps a file open for every mapping; a driver does not.
-    size_t files = 2 * (size_t)place->size + 2 * KERN_FDS_BATCH;
+    size_t files = 2 * ((size_t)place->size + KERN_FDS_BATCH);
     if (fabric->device->kind == KERN_DEVICE_EMU)
         files += count * (place->size - 1);
     if (kern_fds_reserve(files, diag))
