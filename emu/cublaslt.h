@@ -82,7 +82,7 @@ struct emu_algo_needs {
     float waves;
 };
 
-cublasStatus_t emu_algo_check(const cublasLtMatmulAlgo_t *algo, const struct emu_matmul *matmul,
+cublasStatus_t emu_algo_check(const cublasLtMatmulAlgo_t *given, const struct emu_matmul *matmul,
                               struct emu_algo_needs *needs);
 
 // What limits a search for algorithms.

@@ -51,7 +51,7 @@ uint64_t emu_node_id(void)
 void emu_device_uuid(uint64_t node, unsigned installed, unsigned char uuid[16])
 {
     for (uint64_t half = 0; half < 2; half++) {
-        uint64_t bits = scramble(node + 2 * installed + half + 1);
+        uint64_t bits = scramble(node + 2 * (uint64_t)installed + half + 1);
         memcpy(uuid + 8 * half, &bits, 8);
     }
     // Version 4, variant 1, as the driver's UUIDs look.

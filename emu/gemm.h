@@ -40,6 +40,6 @@ bool emu_gemm_load(void);
 bool emu_gemm_check_memory(int device, const char *function, const struct emu_gemm *gemm);
 
 // Computes a struct emu_gemm, as an emu_call (work.h). After emu_gemm_load.
-CUresult emu_gemm_run(const void *gemm);
+CUresult emu_gemm_run(const void *arguments);
 
 #endif

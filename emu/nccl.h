@@ -97,7 +97,7 @@ ncclResult_t emu_nccl_started(struct emu_nccl_comm *comm);
 // Meeting (nccl_rendezvous.c)
 
 // The shared file of the communicator that [comm->id] names, as a file descriptor in [*fd].
-ncclResult_t emu_nccl_meet(struct emu_nccl_comm *comm, int *fd);
+ncclResult_t emu_nccl_meet(struct emu_nccl_comm *comm, int *file);
 
 // ---------------------------------------------------------------------------------------------
 // Steps (nccl_step.c)
@@ -138,11 +138,11 @@ size_t emu_nccl_type_bytes(ncclDataType_t type);
 void emu_nccl_sum(ncclDataType_t type, void *to, const void *const *from, int n, size_t count);
 
 // Runs a struct emu_nccl_op, as an emu_call.
-CUresult emu_nccl_run(const void *op);
+CUresult emu_nccl_run(const void *arguments);
 
 // Submits [op] to [stream], behind the communicator's collectives on other streams.
 ncclResult_t emu_nccl_submit(struct emu_nccl_comm *comm, const struct emu_nccl_op *op,
-                             CUstream stream);
+                             CUstream handle);
 
 // ---------------------------------------------------------------------------------------------
 // Errors and groups (nccl.c)

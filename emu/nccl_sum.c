@@ -34,10 +34,14 @@ static void sum_bf16(uint16_t *restrict to, const void *const *from, int n, size
                      size_t count)
 {
     float sums[BLOCK];
-    for (int i = 0; i < n; i++) {
+    const uint16_t *restrict own = (const uint16_t *)from[0] + first;
+    for (size_t j = 0; j < count; j++) {
+        sums[j] = emu_float_of_bf16(own[j]);
+    }
+    for (int i = 1; i < n; i++) {
         const uint16_t *restrict x = (const uint16_t *)from[i] + first;
         for (size_t j = 0; j < count; j++) {
-            sums[j] = i == 0 ? emu_float_of_bf16(x[j]) : sums[j] + emu_float_of_bf16(x[j]);
+            sums[j] += emu_float_of_bf16(x[j]);
         }
     }
     for (size_t j = 0; j < count; j++) {
