@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +94,28 @@ char *kern_file_read(const char *path, uint64_t limit, size_t *length, enum kern
     return bytes;
 }
 
+static bool write_in_place(const char *path, const void *bytes, size_t length,
+                           struct kern_diag *diag)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool good = fd >= 0 && kern_write_all(fd, bytes, length);
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    return good ||
+           kern_fail(diag, KERN_EXIT_DEVICE, path, "cannot be written: %s", strerror(error));
+}
+
 bool kern_file_write(const char *path, const void *bytes, size_t length, struct kern_diag *diag)
 {
+    struct stat status;
+    char real[PATH_MAX];
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return write_in_place(path, bytes, length, diag);
+    if (realpath(path, real))
+        path = real;
     struct kern_arena arena = {0};
     char *temporary = kern_arena_print(&arena, "%s.XXXXXX", path);
     bool renamed = false;

@@ -28,22 +28,40 @@ install_packages() {
         fi
         as_root=(sudo -n)
     fi
-    echo "dev: installing ${missing[*]}"
+    echo "dev: installing ${missing[*]} (this can take some minutes)"
     "${as_root[@]}" apt-get update -qq
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
         --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Configures and builds a preset; says nothing while all is well.
+# build_preset PRESET [TARGET…]: configures it, the first time, and builds all of it or the targets.
+# Says little while all is well.
 build_preset() {
-    cmake --preset "$1" >"/tmp/kern-configure.$$" 2>&1 || {
-        cat "/tmp/kern-configure.$$" >&2
-        rm -f "/tmp/kern-configure.$$"
+    local folder log
+    folder=$(preset_folder "$1")
+    if [ -e "$folder" ] && [ ! -w "$folder" ]; then
+        echo "dev: $folder belongs to $(stat -c %U "$folder"), who can remove it with ./dev clean" >&2
         exit 1
-    }
-    grep -E '^-- kern' "/tmp/kern-configure.$$" || true
-    rm -f "/tmp/kern-configure.$$"
-    cmake --build "$(preset_folder "$1")"
+    fi
+    if [ ! -f "$folder/build.ninja" ]; then
+        log=$(mktemp)
+        cmake --preset "$1" >"$log" 2>&1 || {
+            cat "$log" >&2
+            rm -f "$log"
+            exit 1
+        }
+        grep -E '^-- Kernels' "$log" || true
+        rm -f "$log"
+    fi
+    shift
+    local targets=()
+    [ $# -gt 0 ] && targets=(--target "$@")
+    if [ -t 1 ]; then
+        cmake --build "$folder" "${targets[@]}"
+    else
+        echo "dev: building $folder"
+        cmake --build "$folder" "${targets[@]}" -- --quiet
+    fi
 }
 
 preset_folder() {

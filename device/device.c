@@ -85,7 +85,7 @@ static enum outcome open_cuda(struct kern_device *device, struct kern_diag *diag
     const char *error = NULL;
     device->handle = kern_device_dlopen(DRIVER_LIBRARY, &error, &device->texts);
     if (!device->handle) {
-        device->why = kern_arena_print(&device->texts, "no CUDA driver was found: %s", error);
+        device->why = kern_arena_print(&device->texts, "no CUDA driver (%s)", error);
         return ABSENT;
     }
     int count = 0;

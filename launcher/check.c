@@ -38,18 +38,23 @@ static bool agree(const struct kern_options *options, double value, double expec
     return *error <= options->atol + options->rtol * fabs(expected);
 }
 
-// Element [index] as "[row, column]" of the result.
-static const char *position(struct kern_arena *arena, const struct kern_result *result, size_t rank,
-                            size_t index)
+const char *kern_result_position(const struct kern_run *run, const struct kern_result *result,
+                                 size_t index, struct kern_arena *arena)
 {
     const char *text = "";
-    for (size_t i = rank; i-- > 0;) {
+    for (size_t i = run->manifest->buffers[result->buffer].rank; i-- > 0;) {
         text = kern_arena_print(arena, "%llu%s%s",
                                 (unsigned long long)(index % result->shape[i]), *text ? ", " : "",
                                 text);
         index /= result->shape[i];
     }
     return kern_arena_print(arena, "[%s]", text);
+}
+
+// NaN without its sign, which says nothing.
+static const char *number_text(struct kern_arena *arena, double value)
+{
+    return isnan(value) ? "nan" : kern_arena_print(arena, "%.9g", value);
 }
 
 static bool compare(struct kern_run *run, const struct kern_result *result, const void *expected)
@@ -77,13 +82,16 @@ static bool compare(struct kern_run *run, const struct kern_result *result, cons
     if (!wrong)
         return true;
     struct kern_arena arena = {0};
+    const char *tolerances =
+        is_float ? kern_arena_print(&arena, "; the largest error of finite ones is %.3g, beyond "
+                                            "--atol %g --rtol %g",
+                                    largest, run->options.atol, run->options.rtol)
+                 : "";
     kern_fail(&run->diag, KERN_EXIT_CHECK, buffer->name,
-              "%zu of %zu elements differ from what was expected; the first is %s: %.9g, expected %.9g; "
-              "the largest error is %.3g (--atol %g --rtol %g)",
-              wrong, count, position(&arena, result, buffer->rank, first),
-              kern_element_real(buffer->dtype, result->bytes, first),
-              kern_element_real(buffer->dtype, expected, first), largest, run->options.atol,
-              run->options.rtol);
+              "%zu of %zu elements differ from what was expected; the first is %s: %s, expected %s%s",
+              wrong, count, kern_result_position(run, result, first, &arena),
+              number_text(&arena, kern_element_real(buffer->dtype, result->bytes, first)),
+              number_text(&arena, kern_element_real(buffer->dtype, expected, first)), tolerances);
     kern_arena_free(&arena);
     return false;
 }

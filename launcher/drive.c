@@ -8,20 +8,24 @@
 #include "base/memory.h"
 #include "launcher/run.h"
 #include "launcher/watch.h"
+#include "topo/watchdog.h"
 
 static bool alarm_raised(void *world)
 {
     return kern_world_alarm_raised(world);
 }
 
-// Runs [program] to its end. While it runs, kernels of other ranks may wait for ours and ours for
-// theirs; a rank that fails says so at once, and whoever hears it stops waiting.
-static bool run_program(struct kern_run *run, uint32_t program, const uint64_t *vars)
+// While it runs, kernels of other ranks may wait for ours and ours for theirs.
+bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *vars)
 {
     struct kern_interrupt interrupt = {alarm_raised, &run->world};
     run->in_flight = true;
-    if (!kern_rank_issue(run->rank, program, vars, &run->diag) ||
-        !kern_rank_wait(run->rank, kern_deadline_in(run->options.timeout), &interrupt, &run->diag))
+    kern_limit_begin(&run->world, "a step");
+    bool good = kern_rank_issue(run->rank, program, vars, &run->diag) &&
+                kern_rank_wait(run->rank, kern_deadline_in(run->options.timeout), &interrupt,
+                               &run->diag);
+    kern_wait_end(&run->world);
+    if (!good)
         return false;
     run->in_flight = false;
     return kern_rank_check_errors(run->rank, program, &run->diag);
@@ -36,7 +40,7 @@ void kern_run_once(struct kern_run *run)
     bool good = true;
     for (uint32_t p = 0; good && p < manifest->n_programs; p++)
         if (manifest->programs[p].once)
-            good = run_program(run, p, vars);
+            good = kern_run_program(run, p, vars);
     free(vars);
     if (!good)
         kern_world_raise_alarm(&run->world);
@@ -71,7 +75,7 @@ static bool run_step(struct kern_run *run, struct kern_driven *driven, uint64_t 
         return false;
     if (!run->first_step)
         run->first_step = kern_now();
-    if (!run_program(run, driven->program, driven->vars))
+    if (!kern_run_program(run, driven->program, driven->vars))
         return false;
     if (step < run->options.warmup)
         return true;

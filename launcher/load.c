@@ -7,37 +7,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "fabric/host_weights.h"
+#include "launcher/progress.h"
 #include "launcher/run.h"
 #include "topo/watchdog.h"
 
 // Rank 0 reads, all get the same bytes and so the same answer.
-static char *broadcast_file(struct kern_run *run, size_t *length)
+char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit, size_t *length)
 {
     char *text = NULL;
     uint64_t size = UINT64_MAX;
     if (run->world.rank == 0) {
-        text = kern_file_read(run->options.manifest, KERN_MANIFEST_BYTES_MAX, length,
-                              KERN_EXIT_USAGE, &run->diag);
+        text = kern_file_read(path, limit, length, KERN_EXIT_USAGE, &run->diag);
         size = text ? *length : UINT64_MAX;
     }
-    KERN_WITH_OTHERS(&run->world, "reading the manifest",
+    KERN_WITH_OTHERS(&run->world, "reading a file for all",
                      MPI_Bcast(&size, 1, MPI_UINT64_T, 0, run->world.comm));
     if (size == UINT64_MAX)
         return NULL;
     if (!text)
         text = kern_calloc(size + 1, 1);
-    KERN_WITH_OTHERS(&run->world, "reading the manifest",
+    KERN_WITH_OTHERS(&run->world, "reading a file for all",
                      MPI_Bcast(text, (int)size, MPI_BYTE, 0, run->world.comm));
     *length = size;
     return text;
 }
 
+// What all ranks must have been told alike, before one of them acts on it.
+static void agree_on_options(struct kern_run *run)
+{
+    const struct kern_options *options = &run->options;
+    struct kern_arena arena = {0};
+    uint8_t digest[KERN_SHA256_BYTES];
+    const char *text = kern_arena_print(
+        &arena, "%s %llu %llu %llu %d %d %d", options->manifest, (unsigned long long)options->seed,
+        (unsigned long long)options->capacity, (unsigned long long)options->seqs,
+        (int)options->device, options->input != NULL, options->check != NULL);
+    kern_sha256(text, strlen(text), digest);
+    kern_world_same(&run->world, digest, sizeof digest, "the command line",
+                    "every rank takes the same manifest and options", &run->diag);
+    kern_arena_free(&arena);
+}
+
 void kern_run_manifest(struct kern_run *run)
 {
+    agree_on_options(run);
+    kern_run_check_paths(run);
     size_t length = 0;
-    char *text = broadcast_file(run, &length);
+    char *text = kern_run_broadcast(run, run->options.manifest, KERN_MANIFEST_BYTES_MAX, &length);
     if (!text)
         return;
     run->manifest = kern_manifest_parse(text, length, run->options.manifest, &run->diag);
@@ -101,6 +121,7 @@ void kern_run_load(struct kern_run *run)
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", options->manifest);
     const char *beside = dirname(folder);
+    struct kern_load_progress progress = {.started = kern_now()};
     struct kern_rank_config config = {
         .device = run->device,
         .ordinal = ordinal,
@@ -111,18 +132,27 @@ void kern_run_load(struct kern_run *run)
         .capacity = options->capacity,
         .seqs = options->seqs,
         .graphs = options->graphs,
+        .local_ranks = (unsigned)run->world.local_size,
+        .progress = {.context = &progress},
     };
+    // One rank speaks for all: they load alike.
+    if (run->world.rank == 0 && kern_load_progress_wanted())
+        config.progress.report = kern_load_progress;
     run->rank = kern_rank_create(&config, &run->diag);
     if (!kern_world_all(&run->world, run->world.comm, run->rank != NULL) ||
         !kern_road_choose(&run->world, run->manifest, &run->groups, run->device, ordinal,
                                    &run->road, &run->diag))
         return;
-    if (kern_rank_load_modules(run->rank, &run->diag) &&
-        kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
-        kern_run_lend_host_blocks(run) &&
-        kern_rank_compile(run->rank, &run->diag))
-        kern_rank_load_weights(run->rank, options->weights.items, options->weights.count,
-                               &run->diag);
+    bool good = kern_rank_load_modules(run->rank, &run->diag) &&
+                kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
+                kern_run_lend_host_blocks(run);
+    good = kern_host_weights_share(&run->world, run->rank, good, &run->diag) &&
+           kern_rank_compile(run->rank, &run->diag) &&
+           kern_rank_load_weights(run->rank, options->weights.items, options->weights.count,
+                                  &run->diag);
+    if (kern_host_weights_await(&run->world, run->rank, good))
+        kern_rank_derive(run->rank, &run->diag);
+    kern_load_progress_end(&progress);
 }
 
 void kern_run_share(struct kern_run *run)

@@ -7,28 +7,37 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/run.h"
+#include "launcher/generate.h"
 #include "launcher/watch.h"
+
+// Which runs have a phase.
+enum { DRIVEN = 1, GENERATED = 2, LAST = 4 };
 
 struct phase {
     const char *name;
     void (*run)(struct kern_run *run);
+    unsigned of; // runs that drive programs, or generate; of two runs, the last one only
 };
 
 static const struct phase phases[] = {
-    {"manifest", kern_run_manifest},
-    {"topology", kern_run_topology},
-    {"load", kern_run_load},
-    {"share", kern_run_share},
-    {"peers", kern_run_peers},
-    {"communicators", kern_run_communicators},
-    {"plan", kern_run_plan},
-    {"inputs", kern_run_inputs},
-    {"once", kern_run_once},
-    {"capture", kern_run_capture},
-    {"drive", kern_run_drive},
-    {"check", kern_run_check},
-    {"report", kern_run_report},
+    {"manifest", kern_run_manifest, DRIVEN | GENERATED},
+    {"prompts", kern_generate_prompts, GENERATED},
+    {"topology", kern_run_topology, DRIVEN | GENERATED},
+    {"load", kern_run_load, DRIVEN | GENERATED},
+    {"share", kern_run_share, DRIVEN | GENERATED},
+    {"peers", kern_run_peers, DRIVEN | GENERATED},
+    {"communicators", kern_run_communicators, DRIVEN | GENERATED},
+    {"plan", kern_run_plan, DRIVEN},
+    {"plan", kern_generate_plan, GENERATED},
+    {"inputs", kern_run_inputs, DRIVEN},
+    {"once", kern_run_once, DRIVEN | GENERATED},
+    {"capture", kern_run_capture, DRIVEN},
+    {"drive", kern_run_drive, DRIVEN},
+    {"generate", kern_generate, GENERATED},
+    {"check", kern_run_check, DRIVEN | LAST},
+    {"check", kern_generate_check, GENERATED | LAST},
+    {"compare", kern_run_compare, DRIVEN | GENERATED | LAST},
+    {"report", kern_run_report, DRIVEN | GENERATED | LAST},
 };
 
 // Help must come out once, also under a launcher that starts many of us.
@@ -41,6 +50,7 @@ static bool is_first_process(void)
     return true;
 }
 
+// Gives back what a run has of the device and of its peers. Its results stay.
 static void take_down(struct kern_run *run)
 {
     kern_communicators_close(run->communicators, run->in_flight);
@@ -51,9 +61,19 @@ static void take_down(struct kern_run *run)
         kern_rank_destroy(run->rank, false);
         kern_device_close(run->device);
     }
+    run->communicators = NULL;
+    run->fabric = NULL;
+    run->rank = NULL;
+    run->device = NULL;
+}
+
+static void free_results(struct kern_run *run)
+{
+    kern_generation_free(run->generation);
     for (size_t i = 0; i < run->n_driven; i++) {
         free(run->driven[i].vars);
         free(run->driven[i].times);
+        free(run->driven[i].seen);
         for (size_t j = 0; j < run->driven[i].n_inputs; j++)
             free(run->driven[i].inputs[j].bytes);
         free(run->driven[i].inputs);
@@ -67,8 +87,46 @@ static void take_down(struct kern_run *run)
     kern_groups_free(&run->groups);
     free(run->places);
     kern_manifest_destroy(run->manifest);
-    kern_options_free(&run->options);
     kern_diag_clear(&run->diag);
+}
+
+// Runs the phases, from what the start came to, until one fails on some rank or a signal comes. A run
+// whose outputs are wrong is reported like any other.
+static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
+{
+    struct kern_arena arena = {0};
+    unsigned way = run->options.generate ? GENERATED : DRIVEN;
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        if ((code != KERN_EXIT_OK && code != KERN_EXIT_CHECK) || (run->stopped && !run->first_step))
+            break;
+        if (!(phases[i].of & way) || (run->is_other && phases[i].of & LAST))
+            continue;
+        const char *name = phases[i].name;
+        if (run->is_other)
+            name = kern_arena_print(&arena, "%s of %s", name, run->options.manifest);
+        kern_board_phase(&run->world.board, name);
+        phases[i].run(run);
+        code = kern_exit_worse(code, kern_world_agree(&run->world, name, &run->diag));
+        if (!run->stopped)
+            run->stopped = kern_watch_vote(&run->world);
+    }
+    kern_arena_free(&arena);
+    return code;
+}
+
+// The run of the other manifest, before that of this one: it is taken down, but for what it left.
+static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, enum kern_exit code)
+{
+    *other = (struct kern_run){.options = run->options, .world = run->world, .is_other = true,
+                               .started = run->started};
+    other->options.manifest = run->options.compare;
+    code = run_phases(other, code);
+    take_down(other);
+    run->other = other;
+    run->stopped = other->stopped;
+    run->in_flight = other->in_flight;
+    run->started = kern_now();
+    return code;
 }
 
 int main(int argc, char **argv)
@@ -87,25 +145,27 @@ int main(int argc, char **argv)
 
     kern_watch_start();
     run.world.timeout = run.options.timeout;
-    if (kern_world_open(&run.world, &run.diag))
+    bool opened = kern_world_open(&run.world, &run.diag);
+    run.mpi_up = kern_now();
+    if (opened)
         kern_world_same(&run.world, KERN_VERSION, sizeof KERN_VERSION, "the version of kern-rank",
                         "start the same program on every node", &run.diag);
     enum kern_exit code = kern_world_agree(&run.world, "start", &run.diag);
-    // A run whose outputs are wrong is reported like any other.
-    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        if ((code != KERN_EXIT_OK && code != KERN_EXIT_CHECK) || (run.stopped && !run.first_step))
-            break;
-        kern_board_phase(&run.world.board, phases[i].name);
-        phases[i].run(&run);
-        code = kern_exit_worse(code, kern_world_agree(&run.world, phases[i].name, &run.diag));
-        if (!run.stopped)
-            run.stopped = kern_watch_vote(&run.world);
-    }
+    struct kern_run other = {0};
+    if (run.options.compare)
+        code = run_other(&run, &other, code);
+    code = run_phases(&run, code);
     int status = run.stopped && code == KERN_EXIT_OK ? 128 + run.stopped : (int)code;
     bool in_flight = run.in_flight;
     take_down(&run);
+    free_results(&run);
+    free_results(&other);
+    kern_options_free(&run.options);
     kern_world_close(&run.world);
-    fflush(stdout);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "kern-rank: the report cannot be written to standard output\n");
+        status = status == KERN_EXIT_OK ? KERN_EXIT_DEVICE : status;
+    }
     if (in_flight)
         _exit(status);
     return status;

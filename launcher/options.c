@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "manifest/suggest.h"
 
-enum kind { FLAG, TEXT, LIST, COUNT, SECONDS, REAL, DEVICE, BIND, GRAPHS };
+enum kind { FLAG, TEXT, LIST, COUNT, COUNT_I64, SECONDS, REAL, DEVICE, BIND, GRAPHS };
 
 struct option {
     const char *name;
@@ -32,6 +32,18 @@ static const struct option table[] = {
     {"check", 'c', "FILE", TEXT, AT(check), "compare outputs with these tensors; {rank} is the rank"},
     {"atol", 0, "X", REAL, AT(atol), "floats may differ by X (0) …"},
     {"rtol", 0, "X", REAL, AT(rtol), "… plus X times the expected value (0)"},
+    {"compare", 0, "JSON", TEXT, AT(compare), "run this manifest first: the outputs must be the same"},
+    {"generate", 0, "N", COUNT, AT(generate), "tokens that follow each prompt, instead of steps"},
+    {"prompt-ids", 0, "1,2,3", LIST, AT(prompts), "the tokens of a prompt (repeatable)"},
+    {"stop-id", 0, "ID", LIST, AT(stop_ids), "a token that ends a text (repeatable)"},
+    {"vocab", 0, "FILE", TEXT, AT(vocab), "JSON with the piece of each token: print text, not tokens"},
+    {"check-ids", 0, "FILE", TEXT, AT(check_ids), "JSON with prompts and what follows them"},
+    {"margin", 0, "X", REAL, AT(margin), "lead of a token under which another may come instead (0.1)"},
+    {"temperature", 0, "X", REAL, AT(sampling.temperature), "0: the most likely token (0)"},
+    {"top-k", 0, "N", COUNT_I64, AT(sampling.top_k), "draw from the N most likely ones; 0: from all (0)"},
+    {"top-p", 0, "X", REAL, AT(sampling.top_p), "draw from those that together have X (1)"},
+    {"min-p", 0, "X", REAL, AT(sampling.min_p), "draw from those that have X of the likeliest's (0)"},
+    {"sample-seed", 0, "N", COUNT_I64, AT(sampling.seed), "of the draws (1)"},
     {"seed", 0, "N", COUNT, AT(seed), "of inputs that no file gives (1)"},
     {"seed-per-rank", 0, NULL, FLAG, AT(seed_per_rank), "other made-up inputs on each rank"},
     {"weights", 0, "PATH", LIST, AT(weights), "safetensors file or directory (repeatable)"},
@@ -123,6 +135,9 @@ static const char *store(const struct option *option, const char *text, struct k
     }
     case COUNT:
         return read_count(text, at) ? NULL : "a whole number, 0 or more";
+    case COUNT_I64:
+        return read_count(text, at) && *(uint64_t *)at <= INT64_MAX ? NULL
+                                                                    : "a whole number below 2^63";
     case SECONDS:
         return read_real(text, at) && *(double *)at > 0 ? NULL : "a number of seconds above 0";
     case REAL:
@@ -166,8 +181,9 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
     if (!option) {
         struct kern_arena arena = {0};
         const char *name = kern_arena_copy(&arena, word + 2, is_long ? length : 0);
-        kern_fail(diag, KERN_EXIT_USAGE, word, "is no option%s; kern-rank --help lists them",
-                  kern_did_you_mean(&arena, name, table, OPTIONS, sizeof *table));
+        const char *meant = kern_suggest(name, table, OPTIONS, sizeof *table);
+        kern_fail(diag, KERN_EXIT_USAGE, word, "is no option%s%s; kern-rank --help lists them",
+                  meant ? "; perhaps --" : "", meant ? meant : "");
         kern_arena_free(&arena);
         return false;
     }
@@ -186,10 +202,60 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
     return true;
 }
 
+// Whether [given], an option of the other way to run, is absent.
+static bool refuse_given(bool given, const char *name, const char *why, struct kern_diag *diag)
+{
+    return !given || kern_fail(diag, KERN_EXIT_USAGE, name, "%s", why);
+}
+
+// Generation and driving have options of their own.
+static bool check_generation(const struct kern_options *options, struct kern_diag *diag)
+{
+    const struct kern_sampling *sampling = &options->sampling;
+    const struct {
+        const char *name;
+        bool generates; // else it is for driving
+        bool given;
+    } ways[] = {
+        {"--prompt-ids", true, options->prompts.count > 0},
+        {"--stop-id", true, options->stop_ids.count > 0},
+        {"--vocab", true, options->vocab != NULL},
+        {"--check-ids", true, options->check_ids != NULL},
+        {"--temperature", true, sampling->temperature >= 0},
+        {"--top-k", true, sampling->top_k != UINT64_MAX},
+        {"--top-p", true, sampling->top_p >= 0},
+        {"--min-p", true, sampling->min_p >= 0},
+        {"--sample-seed", true, sampling->seed != UINT64_MAX},
+        {"--program", false, options->programs.count > 0},
+        {"--input", false, options->input != NULL},
+        {"--output", false, options->output != NULL},
+        {"--check", false, options->check != NULL},
+    };
+    bool generates = options->generate > 0, good = true;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (ways[i].generates != generates)
+            good = refuse_given(ways[i].given, ways[i].name,
+                                generates ? "does not go with --generate, which chooses programs, "
+                                            "writes inputs and reads outputs itself"
+                                          : "is of use with --generate N, 1 or more, only",
+                                diag) &&
+                   good;
+    if (generates && !options->prompts.count && !options->check_ids)
+        good = kern_fail(diag, KERN_EXIT_USAGE, "--generate",
+                         "needs a prompt, for example --prompt-ids 1,2,3");
+    if (sampling->top_k != UINT64_MAX && sampling->top_k > INT32_MAX)
+        good = kern_fail(diag, KERN_EXIT_USAGE, "--top-k", "is at most %d", INT32_MAX);
+    if (sampling->top_p > 1 || sampling->min_p > 1)
+        good = kern_fail(diag, KERN_EXIT_USAGE, sampling->top_p > 1 ? "--top-p" : "--min-p",
+                         "is a probability, from 0 to 1");
+    return good;
+}
+
 bool kern_options_parse(int argc, char **argv, struct kern_options *options, struct kern_diag *diag)
 {
     *options = (struct kern_options){.steps = 20, .warmup = 5, .seed = 1, .capacity = 4096,
-                                     .seqs = 8, .timeout = 60};
+                                     .seqs = 8, .timeout = 60, .margin = 0.1,
+                                     .sampling = {-1, -1, -1, UINT64_MAX, UINT64_MAX}};
     bool good = true, only_files = false;
     for (int i = 1; i < argc; i++) {
         if (!only_files && strcmp(argv[i], "--") == 0) {
@@ -197,7 +263,8 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
         } else if (!only_files && argv[i][0] == '-' && argv[i][1]) {
             good = take_option(argc, argv, &i, options, diag) && good;
         } else if (options->manifest) {
-            good = kern_fail(diag, KERN_EXIT_USAGE, argv[i], "is a second manifest; one is run");
+            // After a misspelt option, this is more likely its value.
+            good = good && kern_fail(diag, KERN_EXIT_USAGE, argv[i], "is a second manifest; one is run");
         } else {
             options->manifest = argv[i];
         }
@@ -206,6 +273,7 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
         good = kern_fail(diag, KERN_EXIT_USAGE, "--eager", "is the contrary of --graphs on; take one");
     if (options->eager)
         options->graphs = KERN_GRAPHS_OFF;
+    good = check_generation(options, diag) && good;
     if (!options->manifest && good && !options->help && !options->version)
         good = kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "no manifest is named; for example: mpirun -np 8 kern-rank model.json");
@@ -219,6 +287,8 @@ void kern_options_free(struct kern_options *options)
     free(options->programs.items);
     free(options->vars.items);
     free(options->groups.items);
+    free(options->prompts.items);
+    free(options->stop_ids.items);
 }
 
 bool kern_option_pair(const char *text, size_t *length, const char **value)

@@ -20,6 +20,13 @@ struct kern_list {
     size_t count, capacity;
 };
 
+// How tokens are drawn, for manifests that draw them by such inputs. What is not given is negative,
+// or UINT64_MAX.
+struct kern_sampling {
+    double temperature, top_p, min_p;
+    uint64_t top_k, seed;
+};
+
 struct kern_options {
     const char *manifest;
     struct kern_list kernels;  // directories
@@ -30,6 +37,14 @@ struct kern_options {
     const char *groups_file;
     const char *input, *output, *check; // "{rank}" stands for the rank
     const char *json;
+    const char *compare; // another manifest
+    uint64_t generate;   // tokens that follow each prompt; 0: programs are driven
+    struct kern_list prompts;  // "1,2,3", in order
+    struct kern_list stop_ids; // numbers
+    const char *vocab;
+    const char *check_ids;
+    double margin;
+    struct kern_sampling sampling;
     uint64_t steps, warmup;
     uint64_t seed;
     bool seed_per_rank;

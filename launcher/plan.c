@@ -9,6 +9,9 @@
 #include "launcher/run.h"
 #include "manifest/suggest.h"
 
+// The time of each is kept, on rank 0 those of all ranks.
+enum { STEPS_MAX = 10000000 };
+
 static bool named(const struct kern_list *list, const char *name)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -54,7 +57,7 @@ static bool check_names(struct kern_run *run)
 }
 
 // The maxima, changed by --var.
-static bool choose_vars(struct kern_run *run, uint64_t *vars)
+bool kern_run_vars(struct kern_run *run, uint64_t *vars)
 {
     const struct kern_manifest *manifest = run->manifest;
     for (uint32_t v = 0; v < manifest->n_vars; v++)
@@ -131,7 +134,10 @@ void kern_run_plan(struct kern_run *run)
     const struct kern_manifest *manifest = run->manifest;
     uint64_t *vars = kern_calloc(manifest->n_vars, sizeof *vars);
     bool good = check_names(run);
-    good = choose_vars(run, vars) && good;
+    if (run->options.steps > STEPS_MAX || run->options.warmup > STEPS_MAX)
+        good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--steps", "and --warmup are at most %d",
+                         STEPS_MAX);
+    good = kern_run_vars(run, vars) && good;
     bool has_batch = false;
     for (uint32_t p = 0; p < manifest->n_programs; p++)
         has_batch = has_batch || manifest->programs[p].batch;

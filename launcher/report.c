@@ -55,36 +55,42 @@ static void sum_up_program(const struct kern_run *run, const struct kern_driven 
 static void gather_programs(const struct kern_run *run, struct kern_report *report)
 {
     bool root = run->world.rank == 0;
-    uint64_t *all = root ? kern_calloc((size_t)run->world.size * run->options.steps, sizeof *all)
-                         : NULL;
     for (size_t i = 0; i < run->n_driven; i++) {
         size_t steps = run->driven[i].measured;
+        uint64_t *all = root ? kern_calloc((size_t)run->world.size * steps, sizeof *all) : NULL;
         KERN_WITH_OTHERS(&run->world, "gathering times",
                          MPI_Gather(run->driven[i].times, (int)steps, MPI_UINT64_T, all, (int)steps,
                                     MPI_UINT64_T, 0, run->world.comm));
         if (root)
             sum_up_program(run, &run->driven[i], all, &report->programs[i]);
+        free(all);
     }
-    free(all);
+}
+
+// Adds what one rank found to what all did.
+static void add_check(struct kern_check *all, const struct kern_check *one)
+{
+    if (one->verdict > all->verdict)
+        all->verdict = one->verdict;
+    all->outputs += one->outputs;
+    all->elements += one->elements;
+    if (one->max_error > all->max_error)
+        all->max_error = one->max_error;
 }
 
 static void gather_ranks(const struct kern_run *run, struct kern_report *report)
 {
-    struct kern_rank_figures mine = {.check = run->check};
+    struct kern_rank_figures mine = {.check = run->check, .compared = run->compared};
     kern_fabric_facts(run->fabric, &mine.fabric);
     kern_rank_memory(run->rank, &mine.memory);
+    mine.mpi_seconds = (double)(run->mpi_up - run->started) / 1e9;
     mine.start_seconds = run->first_step ? (double)(run->first_step - run->started) / 1e9 : 0;
     KERN_WITH_OTHERS(&run->world, "gathering figures",
                      MPI_Gather(&mine, sizeof mine, MPI_BYTE, report->ranks, sizeof mine, MPI_BYTE,
                                 0, run->world.comm));
     for (int r = 0; run->world.rank == 0 && r < run->world.size; r++) {
-        const struct kern_check *check = &report->ranks[r].check;
-        if (check->verdict > report->check.verdict)
-            report->check.verdict = check->verdict;
-        report->check.outputs += check->outputs;
-        report->check.elements += check->elements;
-        if (check->max_error > report->check.max_error)
-            report->check.max_error = check->max_error;
+        add_check(&report->check, &report->ranks[r].check);
+        add_check(&report->compared, &report->ranks[r].compared);
     }
 }
 

@@ -11,8 +11,9 @@
 struct kern_rank_figures {
     struct kern_fabric_facts fabric;
     struct kern_rank_memory memory;
-    struct kern_check check;
+    struct kern_check check, compared;
     double start_seconds; // from main to the first step
+    double mpi_seconds;   // of them until MPI was up
 };
 
 // One driven program over all ranks.
@@ -35,7 +36,7 @@ struct kern_report {
     uint32_t *group_index;                 // [rank][group]
     uint32_t *group_number;                // [rank][group]
     struct kern_program_figures *programs; // n_driven
-    struct kern_check check;               // of all ranks
+    struct kern_check check, compared;     // of all ranks
 };
 
 // launcher/report_text.c

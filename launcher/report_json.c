@@ -5,9 +5,10 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
+#include "launcher/generate.h"
 #include "launcher/report.h"
 
 // Of the environment only what explains a run; the rest may hold secrets.
@@ -20,6 +21,11 @@ static const char *const variables[] = {
 static void add_text(struct json_object *object, const char *key, const char *text)
 {
     json_object_object_add(object, key, json_object_new_string(text));
+}
+
+static void add_optional(struct json_object *object, const char *key, const char *text)
+{
+    json_object_object_add(object, key, text ? json_object_new_string(text) : NULL);
 }
 
 static void add_count(struct json_object *object, const char *key, uint64_t count)
@@ -74,6 +80,7 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     add_count(fabric, "mapped_bytes", figures->fabric.mapped);
     json_object_object_add(rank, "fabric", fabric);
     add_real(rank, "start_seconds", figures->start_seconds);
+    add_real(rank, "mpi_seconds", figures->mpi_seconds);
     return rank;
 }
 
@@ -89,7 +96,7 @@ static struct json_object *make_program(const struct kern_report *report, size_t
             add_count(vars, run->manifest->vars[v].name, figures->vars[v]);
     json_object_object_add(program, "vars", vars);
     add_count(program, "steps", figures->steps);
-    add_count(program, "warmup", run->options.warmup);
+    add_count(program, "warmup", run->generation ? 0 : run->options.warmup);
     add_count(program, "launches", figures->launches);
     json_object_object_add(program, "graph", json_object_new_boolean(figures->graph));
     add_count(program, "bytes", figures->bytes);
@@ -115,6 +122,39 @@ static struct json_object *make_check(const struct kern_check *check)
     add_count(object, "outputs", check->outputs);
     add_count(object, "elements", check->elements);
     add_real(object, "max_error", check->max_error);
+    return object;
+}
+
+static struct json_object *make_ids(const int64_t *ids, size_t count)
+{
+    struct json_object *array = json_object_new_array();
+    for (size_t i = 0; i < count; i++)
+        json_object_array_add(array, json_object_new_int64(ids[i]));
+    return array;
+}
+
+static struct json_object *make_pace(const struct kern_pace *pace)
+{
+    struct json_object *object = json_object_new_object();
+    add_count(object, "tokens", pace->tokens);
+    add_count(object, "ns", pace->nanoseconds);
+    return object;
+}
+
+static struct json_object *make_generation(const struct kern_generation *generation)
+{
+    struct json_object *object = json_object_new_object(), *prompts = json_object_new_array();
+    for (size_t i = 0; i < generation->count; i++) {
+        const struct kern_sequence *sequence = &generation->sequences[i];
+        struct json_object *prompt = json_object_new_object();
+        json_object_object_add(prompt, "prompt_ids", make_ids(sequence->prompt, sequence->n_prompt));
+        json_object_object_add(prompt, "ids", make_ids(sequence->ids, sequence->n_ids));
+        add_text(prompt, "finished", kern_finish_name(sequence->finish));
+        json_object_array_add(prompts, prompt);
+    }
+    json_object_object_add(object, "prompts", prompts);
+    json_object_object_add(object, "chunks", make_pace(&generation->chunks));
+    json_object_object_add(object, "steps", make_pace(&generation->steps));
     return object;
 }
 
@@ -150,7 +190,11 @@ static struct json_object *make_report(const struct kern_report *report)
         json_object_array_add(programs, make_program(report, i));
     json_object_object_add(root, "ranks", ranks);
     json_object_object_add(root, "programs", programs);
+    json_object_object_add(root, "generation",
+                           run->generation ? make_generation(run->generation) : NULL);
     json_object_object_add(root, "check", make_check(&report->check));
+    add_optional(root, "compared_with", run->options.compare);
+    json_object_object_add(root, "compare", make_check(&report->compared));
     return root;
 }
 
@@ -158,8 +202,9 @@ static struct json_object *make_report(const struct kern_report *report)
 static void keep_earlier(const char *path)
 {
     struct kern_arena arena = {0};
+    struct stat status;
     const char *kept = kern_arena_print(&arena, "%s~", path);
-    if (access(path, F_OK) == 0 && rename(path, kept) == 0)
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) && rename(path, kept) == 0)
         fprintf(stderr, "kern-rank: the earlier %s is now %s\n", path, kept);
     kern_arena_free(&arena);
 }

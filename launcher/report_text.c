@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "launcher/generate.h"
 #include "launcher/report.h"
 
 // A table whose columns are as wide as their widest cell. Cells are borrowed.
@@ -149,42 +150,101 @@ static void print_programs(const struct kern_report *report, FILE *file)
     }
     fputs("#\n", file);
     print_table(&table, "llrrrrrrrrrrl", file);
-    fprintf(file,
-            "#  times in µs on the device, after %llu warm-up steps; a step is as slow as its slowest "
-            "rank\n"
-            "#  bytes: what the calls of one rank declare to read and to write, at these vars\n#\n",
-            (unsigned long long)run->options.warmup);
+    if (run->generation)
+        fputs("#  times in µs on the device; a call is as slow as its slowest rank; vars and bytes are "
+              "the largest call's\n",
+              file);
+    else
+        fprintf(file,
+                "#  times in µs on the device, after %llu warm-up steps; a step is as slow as its "
+                "slowest rank\n",
+                (unsigned long long)run->options.warmup);
+    fputs("#  bytes: what the calls of one rank declare to read and to write, at these vars\n#\n",
+          file);
     free(table.cells);
     kern_arena_free(&arena);
+}
+
+static void print_pace(const char *what, const struct kern_pace *pace, FILE *file)
+{
+    double seconds = (double)pace->nanoseconds / 1e9;
+    if (pace->tokens)
+        fprintf(file, "%s%llu tokens in %.3f s, %.1f/s", what, (unsigned long long)pace->tokens,
+                seconds, seconds > 0 ? (double)pace->tokens / seconds : 0);
+}
+
+static void print_generation(const struct kern_generation *generation, FILE *file)
+{
+    uint64_t ids = 0;
+    for (size_t i = 0; i < generation->count; i++)
+        ids += generation->sequences[i].n_ids;
+    fprintf(file, "# %llu tokens follow %zu prompt%s", (unsigned long long)ids, generation->count,
+            generation->count == 1 ? "" : "s");
+    print_pace("; prompts: ", &generation->chunks, file);
+    print_pace("; steps: ", &generation->steps, file);
+    fputc('\n', file);
+}
+
+// "check ok: ", and of what.
+static void print_verdict(const char *what, const struct kern_check *check,
+                          const struct kern_run *run, const char *elements, FILE *file)
+{
+    fprintf(file, "%s %s: ", what, check->verdict == KERN_CHECK_OK ? "ok" : "WRONG");
+    if (run->generation)
+        fprintf(file, "%llu prompt%s, %llu tokens", (unsigned long long)check->outputs,
+                check->outputs == 1 ? "" : "s", (unsigned long long)check->elements);
+    else
+        fprintf(file, "%llu output%s of %d rank%s, %llu %s", (unsigned long long)check->outputs,
+                check->outputs == 1 ? "" : "s", run->world.size, run->world.size == 1 ? "" : "s",
+                (unsigned long long)check->elements, elements);
+}
+
+static void print_verdicts(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    const char *other = run->options.compare;
+    if (report->compared.verdict != KERN_UNCHECKED) {
+        print_verdict("compare", &report->compared, run, "bytes", file);
+        fprintf(file, " with those of %s\n", other);
+    }
+    if (report->check.verdict == KERN_UNCHECKED && !other)
+        fputs(run->generation ? "check not asked for (--check-ids FILE)\n"
+                              : "check not asked for (-c FILE)\n",
+              file);
+    if (report->check.verdict == KERN_UNCHECKED)
+        return;
+    print_verdict("check", &report->check, run, "elements", file);
+    if (!run->generation)
+        fprintf(file, ", largest error %g", report->check.max_error);
+    fputc('\n', file);
 }
 
 static void print_tail(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
-    double start = 0;
+    double start = 0, mpi = 0;
     for (int r = 0; r < run->world.size; r++)
-        if (report->ranks[r].start_seconds > start)
+        if (report->ranks[r].start_seconds > start) {
             start = report->ranks[r].start_seconds;
+            mpi = report->ranks[r].mpi_seconds;
+        }
     const struct kern_fabric_facts *fabric = &report->ranks[0].fabric;
     const struct kern_rank_memory *memory = &report->ranks[0].memory;
     uint64_t total = memory->weights + memory->workspace + memory->carry + memory->io + memory->peer +
                      memory->scratch + memory->states;
-    fprintf(file, "# rank 0: %.1f MiB on the device, %.1f MiB of it exported; %zu mappings of peers' "
-                  "memory in %zu exchange%s\n",
+    fprintf(file, "# rank 0: %.1f MiB on the device, %.1f MiB of it exported; %zu mapping%s of peers' "
+                  "memory, %zu handle exchange%s\n",
             (double)total / 1048576, (double)memory->exported / 1048576, fabric->mappings,
-            fabric->collectives, fabric->collectives == 1 ? "" : "s");
-    fprintf(file, "# start: %.3f s from main to the first step\n", start);
+            fabric->mappings == 1 ? "" : "s", fabric->collectives,
+            fabric->collectives == 1 ? "" : "s");
+    fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n", start,
+            mpi);
     if (run->stopped)
         fprintf(file, "# stopped by signal %d (%s) before all steps were done\n", run->stopped,
                 strsignal(run->stopped));
-    static const char *const verdicts[] = {"check not asked for (-c FILE)", "check ok", "check WRONG"};
-    fputs(verdicts[report->check.verdict], file);
-    if (report->check.verdict != KERN_UNCHECKED)
-        fprintf(file, ": %llu output%s of %d rank%s, %llu elements, largest error %g",
-                (unsigned long long)report->check.outputs, report->check.outputs == 1 ? "" : "s",
-                run->world.size, run->world.size == 1 ? "" : "s",
-                (unsigned long long)report->check.elements, report->check.max_error);
-    fputc('\n', file);
+    if (run->generation)
+        print_generation(run->generation, file);
+    print_verdicts(report, file);
 }
 
 void kern_report_print(const struct kern_report *report, FILE *file)

@@ -23,6 +23,9 @@ struct kern_driven {
     uint64_t *vars;  // dense, what it is run with
     uint64_t *times; // nanoseconds on the device, per measured step
     uint64_t measured; // steps in times; fewer than asked for if the run was stopped
+    size_t capacity;   // of times, if they grow as calls come
+    uint64_t *seen;    // of calls that come as they may: the vars of every one that was new
+    size_t n_seen, seen_capacity;
     struct kern_staged *inputs;
     size_t n_inputs;
     struct kern_program_facts facts;
@@ -63,9 +66,14 @@ struct kern_run {
     struct kern_result *results; // per output that was written
     size_t n_results;
     struct kern_check check;
+    struct kern_generation *generation; // launcher/generate.h; NULL: programs are driven
+    const struct kern_run *other; // of --compare: what is left of the run before; NULL: none
+    bool is_other;                // this is that run: nothing of it is printed, checked or reported
+    struct kern_check compared;   // with it; elements are bytes, or tokens
     int stopped;    // the signal that ended the run early, the same on all ranks; 0: none
     bool in_flight; // kernels may still run when the run ends early
     uint64_t started; // base/clock.h, at the start of main
+    uint64_t mpi_up;
     uint64_t first_step;
     struct kern_diag diag;
 };
@@ -86,6 +94,9 @@ void kern_run_free_host_blocks(struct kern_run *run);
 // launcher/plan.c: what to drive with which vars; all ranks agree on it.
 void kern_run_plan(struct kern_run *run);
 
+// Fills [vars], one per var of the manifest, with their maxima or what --var says.
+bool kern_run_vars(struct kern_run *run, uint64_t *vars);
+
 // launcher/inputs.c: the bytes of every input that a driven program reads, from --input or made up.
 void kern_run_inputs(struct kern_run *run);
 
@@ -94,11 +105,30 @@ void kern_run_once(struct kern_run *run);
 void kern_run_capture(struct kern_run *run);
 void kern_run_drive(struct kern_run *run);
 
+// Runs [program] at [vars] to its end, with the deadline of the run. A rank that fails says so by
+// the alarm (topo/world.h), and whoever hears it stops waiting and fails as well.
+bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *vars);
+
 // launcher/check.c: --output and --check.
 void kern_run_check(struct kern_run *run);
 
+// Element [index] as "[row, column]" of the result, in [arena].
+const char *kern_result_position(const struct kern_run *run, const struct kern_result *result,
+                                 size_t index, struct kern_arena *arena);
+
+// launcher/compare.c: --compare, with what run->other holds, if there was another run.
+void kern_run_compare(struct kern_run *run);
+
 // launcher/report.c: gathers figures on rank 0, which prints them and writes --json.
 void kern_run_report(struct kern_run *run);
+
+// The bytes of the file at [path] as rank 0 reads them, with a NUL after them, on all ranks. NULL if
+// it cannot be read, which rank 0 says in its diag. Collective.
+char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit, size_t *length);
+
+// launcher/paths.c: whether --output and --json lead to files that this run does not read, and each
+// rank to its own.
+bool kern_run_check_paths(struct kern_run *run);
 
 // [pattern] with every "{rank}" replaced, in [arena].
 const char *kern_run_path(const struct kern_run *run, const char *pattern, struct kern_arena *arena);

@@ -105,8 +105,8 @@ static bool add_state(struct kern_footprint *footprint, struct kern_memory_item 
                            add_item(footprint, items, item, unit, diag));
 }
 
-// Sources share an area of the device, and each buffer that is loaded passes through one of two
-// slots as large as the largest.
+// Sources share an area of the device, and what is loaded passes through blocks that need not be
+// larger than the largest buffer.
 static bool add_loading(struct kern_footprint *footprint, const struct kern_manifest *manifest,
                         struct kern_diag *diag)
 {
@@ -124,7 +124,9 @@ static bool add_loading(struct kern_footprint *footprint, const struct kern_mani
         if (item->kind == KERN_MEMORY_WEIGHTS && item->bytes > largest)
             largest = item->bytes;
     }
-    return !__builtin_mul_overflow(largest, 2u, &footprint->upload) || too_much(diag);
+    footprint->upload =
+        KERN_UPLOAD_BLOCKS * (largest < KERN_UPLOAD_BLOCK ? largest : KERN_UPLOAD_BLOCK);
+    return true;
 }
 
 static int largest_first(const void *a, const void *b)

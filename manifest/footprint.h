@@ -34,6 +34,12 @@ struct kern_memory_item {
     bool exported;
 };
 
+// While weights are loaded a rank has at most so many page-locked blocks of at most so many bytes: two
+// for each of at most four threads that read. Larger ones are no faster, neither across PCIe nor where
+// they no longer fit into a cache.
+#define KERN_UPLOAD_BLOCKS 8
+#define KERN_UPLOAD_BLOCK ((uint64_t)4 << 20)
+
 struct kern_footprint {
     struct kern_provision_plan provision;
     uint64_t chunk; // bytes, of paged and per-sequence states that are not exported
@@ -46,7 +52,7 @@ struct kern_footprint {
     uint64_t sources;      // of the device too, while weights are loaded
     uint64_t staging;      // page-locked host memory for inputs and outputs
     uint64_t host_weights; // page-locked host memory
-    uint64_t upload;       // page-locked host memory while weights are loaded
+    uint64_t upload;       // the most page-locked host memory while weights are loaded
     struct kern_arena arena;
 };
 

@@ -8,6 +8,10 @@
 // Longer names are not compared; the distance of two names is quadratic in their length.
 #define LONGEST 120
 
+// Candidates that are compared for one name: a manifest with very many unknown names and very many
+// declared ones must not take minutes to be refused.
+#define MOST_COMPARED 512
+
 // How many edits a misspelling of a name of [length] bytes may be away: short names differ from
 // each other by little without being meant for each other.
 static size_t farthest(size_t length)
@@ -60,13 +64,15 @@ const char *kern_suggest(const char *name, const void *items, size_t count, size
     if (length > LONGEST)
         return NULL;
     const char *nearest = NULL;
-    size_t allowed = farthest(length);
+    size_t allowed = farthest(length), compared = 0;
     for (size_t i = 0; i < count && allowed > 0; i++) {
         const char *candidate = *(const char *const *)((const char *)items + i * stride);
         size_t candidate_length = strlen(candidate);
         if (candidate_length > LONGEST || candidate_length > length + allowed ||
             candidate_length + allowed < length)
             continue;
+        if (compared++ == MOST_COMPARED)
+            return nearest;
         size_t edits = strcasecmp(name, candidate) == 0
                            ? 1
                            : distance(name, length, candidate, candidate_length, allowed);

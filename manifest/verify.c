@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manifest/verify.h"
 
-#include <string.h>
 
 #include "manifest/suggest.h"
 
@@ -182,23 +181,33 @@ void kern_each_call(struct kern_verify *verify,
     }
 }
 
+static void add_space(struct kern_verify *verify, enum kern_space space, const char *what,
+                      const struct kern_names *names, const void *items, uint32_t count,
+                      size_t stride)
+{
+    verify->named[space] = (struct kern_named){
+        .what = what,
+        .names = names,
+        .items = items,
+        .count = count,
+        .stride = stride,
+        .used = kern_arena_array(&verify->arena, count, sizeof(bool)),
+    };
+}
+
 static void prepare(struct kern_verify *verify)
 {
     struct kern_manifest *m = verify->manifest;
-    const struct kern_named named[KERN_SPACES] = {
-        [KERN_SPACE_VAR] = {"var", &m->var_names, m->vars, m->n_vars, sizeof *m->vars},
-        [KERN_SPACE_GROUP] = {"group", &m->group_names, m->groups, m->n_groups, sizeof *m->groups},
-        [KERN_SPACE_STATE] = {"state", &m->state_names, m->states, m->n_states, sizeof *m->states},
-        [KERN_SPACE_BUFFER] = {"buffer", &m->buffer_names, m->buffers, m->n_buffers,
-                               sizeof *m->buffers},
-        [KERN_SPACE_MODULE] = {"module", &m->module_names, m->modules, m->n_modules,
-                               sizeof *m->modules},
-        [KERN_SPACE_OP] = {"op", &m->op_names, m->ops, m->n_ops, sizeof *m->ops},
-    };
-    memcpy(verify->named, named, sizeof named);
-    for (size_t i = 0; i < KERN_SPACES; i++)
-        verify->named[i].used =
-            kern_arena_array(&verify->arena, verify->named[i].count, sizeof(bool));
+#define ADD_SPACE(space, name)                                                                     \
+    add_space(verify, space, #name, &m->name##_names, m->name##s, m->n_##name##s,                  \
+              sizeof *m->name##s)
+    ADD_SPACE(KERN_SPACE_VAR, var);
+    ADD_SPACE(KERN_SPACE_GROUP, group);
+    ADD_SPACE(KERN_SPACE_STATE, state);
+    ADD_SPACE(KERN_SPACE_BUFFER, buffer);
+    ADD_SPACE(KERN_SPACE_MODULE, module);
+    ADD_SPACE(KERN_SPACE_OP, op);
+#undef ADD_SPACE
 
     verify->low = kern_arena_array(&verify->arena, m->n_vars, sizeof *verify->low);
     verify->high = kern_arena_array(&verify->arena, m->n_vars, sizeof *verify->high);

@@ -290,7 +290,8 @@ bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag)
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "programs are compiled after modules are loaded and memory is allocated");
     }
-    if (!rank_enter(rank, diag) || !rank_host_states_bound(rank, diag)) {
+    if (!rank_enter(rank, diag) || !rank_host_states_bound(rank, diag) ||
+        !rank_host_weights_adopted(rank, diag)) {
         return false;
     }
     struct rank_program *programs =

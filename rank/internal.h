@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "manifest/sources.h"
 #include "rank/domain.h"
 #include "rank/graph.h"
 #include "rank/launch_list.h"
@@ -42,6 +43,7 @@ struct rank_buffer {
     CUdeviceptr address;
     struct kern_mapping mapping; // exported ones
     void *host;                  // a host-placed weight, mapped at address
+    bool fill;                   // of one: this rank is the one that loads it
     void *staging;               // page-locked, of the buffer's size: input, inout, output
     CUevent staged;              // input, inout: the last copy out of staging is done
     bool filled;                 // peers: their addresses are there
@@ -62,20 +64,9 @@ struct rank_leases {
     struct kern_lease *padding;
 };
 
-// Where a source lies in the common area from the first call of a derive program that names it to
-// the last. Calls are counted through all derive programs in order of their names.
-struct rank_window {
-    uint32_t buffer;
-    size_t first_call;
-    size_t last_call;
-    uint64_t offset;
-};
-
 struct rank_sources {
     CUdeviceptr base; // 0: no sources, or given back
-    uint64_t bytes;
-    struct rank_window *windows; // by first call, then by buffer
-    size_t count;
+    struct kern_source_area area;
 };
 
 // What the matrix products of a rank share.
@@ -100,6 +91,8 @@ struct kern_rank {
     size_t n_kernel_dirs;
     uint64_t capacity;
     uint64_t seqs;
+    unsigned local_ranks;
+    struct kern_progress progress;
 
     CUdevice cu_device;
     CUcontext context;
@@ -119,7 +112,10 @@ struct kern_rank {
     struct rank_graphs *graphs; // NULL: none was captured
     struct kern_export *exports;
     size_t n_exports;
+    struct kern_host_weight *host_weights;
+    size_t n_host_weights;
     struct rank_sources sources;
+    struct rank_checkpoint *checkpoint; // open until the derive programs ran; NULL: it is not
     struct rank_blas blas;
     struct rank_communicator *communicators; // by group
     struct kern_provision provision;
@@ -127,7 +123,7 @@ struct kern_rank {
     enum kern_handle_kind handle_kind; // of exported memory
     struct kern_rank_memory memory;
     bool allocated;
-    bool weights_loaded;
+    bool derived; // weights are loaded and the derive programs ran
 
     const struct rank_program *issued; // NULL: nothing was
     size_t issued_launches;
@@ -218,6 +214,19 @@ bool rank_host_states_bound(const struct kern_rank *rank, struct kern_diag *diag
 // Leases what padding uses, once the pool is there.
 bool rank_leases_open(struct kern_rank *rank, struct kern_diag *diag);
 void rank_leases_close(struct kern_rank *rank);
+
+// host_weights.c
+// Lists the weights that are placed on the host.
+void rank_host_weights_list(struct kern_rank *rank);
+// Whether every one of them has its memory.
+bool rank_host_weights_adopted(const struct kern_rank *rank, struct kern_diag *diag);
+// Makes a fault of what would write to them on this side of the device.
+bool rank_host_weights_protect(const struct kern_rank *rank, struct kern_diag *diag);
+void rank_host_weight_free(const struct kern_rank *rank, uint32_t buffer);
+
+// load.c
+// Closes the checkpoint if it is open.
+void rank_checkpoint_close(struct kern_rank *rank);
 
 // sources.c
 bool rank_sources_allocate(struct kern_rank *rank, struct kern_diag *diag);

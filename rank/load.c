@@ -5,155 +5,52 @@
 #include "rank/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
+#include "rank/upload.h"
 #include "rank/weights.h"
 
-// One buffer is assembled while the other one is being copied.
-#define N_SLOTS 2
-
-struct loader {
-    struct kern_rank *rank;
-    const struct kern_safetensors *checkpoint;
-    void *slots[N_SLOTS]; // page-locked, each as large as the largest buffer
-    CUevent copied[N_SLOTS];
-    unsigned next;
+struct rank_checkpoint {
+    struct kern_safetensors *tensors; // NULL: nothing is bound
+    struct kern_weights weights;
 };
 
-static bool is_source_in_use(const struct kern_rank *rank, uint32_t buffer)
+void rank_checkpoint_close(struct kern_rank *rank)
 {
-    return rank->manifest->buffers[buffer].kind == KERN_SOURCE &&
-           rank->buffers[buffer].address != 0;
-}
-
-static bool is_weight(const struct kern_rank *rank, uint32_t buffer)
-{
-    return rank->manifest->buffers[buffer].kind == KERN_WEIGHT;
-}
-
-static uint64_t largest_upload(const struct kern_rank *rank)
-{
-    uint64_t largest = 0;
-    for (uint32_t b = 0; b < rank->manifest->n_buffers; b++) {
-        bool uploaded =
-            is_source_in_use(rank, b) || (is_weight(rank, b) && rank->buffers[b].host == NULL);
-        if (uploaded && rank->manifest->buffers[b].bytes > largest) {
-            largest = rank->manifest->buffers[b].bytes;
-        }
+    if (rank->checkpoint != NULL) {
+        kern_weights_free(&rank->checkpoint->weights);
+        kern_safetensors_close(rank->checkpoint->tensors);
+        free(rank->checkpoint);
     }
-    return largest;
+    rank->checkpoint = NULL;
 }
 
-static bool loader_open(struct loader *loader, struct kern_diag *diag)
+static bool is_needed(const struct kern_rank *rank, uint32_t buffer, enum kern_buffer_kind kind)
 {
-    const struct kern_device *device = loader->rank->device;
-    uint64_t bytes = largest_upload(loader->rank);
-    char what[RANK_WHAT];
-    rank_print(what, "allocating %llu bytes of page-locked host memory to load weights",
-               (unsigned long long)bytes);
-    for (int s = 0; bytes > 0 && s < N_SLOTS; s++) {
-        if (!KERN_CU(device, diag, what, cuMemHostAlloc, &loader->slots[s], bytes, 0) ||
-            !KERN_CU(device, diag, what, cuEventCreate, &loader->copied[s],
-                     CU_EVENT_DISABLE_TIMING)) {
-            return false;
-        }
-    }
-    return true;
+    const struct rank_buffer *memory = &rank->buffers[buffer];
+    return rank->manifest->buffers[buffer].kind == kind && memory->address != 0 &&
+           (memory->host == NULL || memory->fill);
 }
 
-static void loader_close(struct loader *loader)
+static void add_pieces(struct kern_pieces *pieces, const struct kern_weights *weights,
+                       uint32_t buffer)
 {
-    const struct kern_cuda *cu = &loader->rank->device->cu;
-    for (int s = 0; s < N_SLOTS; s++) {
-        if (loader->copied[s] != NULL) {
-            cu->cuEventDestroy(loader->copied[s]);
-        }
-        if (loader->slots[s] != NULL) {
-            cu->cuMemFreeHost(loader->slots[s]);
-        }
+    for (size_t i = weights->first[buffer]; i < weights->first[buffer + 1]; i++) {
+        kern_reserve(&pieces->items, &pieces->capacity, pieces->count + 1, sizeof(*pieces->items));
+        pieces->items[pieces->count++] = weights->pieces.items[i];
     }
 }
 
-static bool assemble(const struct loader *loader, uint32_t buffer, void *bytes,
-                     struct kern_diag *diag)
+// The pieces of all buffers of [kind] that this rank reads.
+static struct kern_pieces collect_pieces(const struct kern_rank *rank, enum kern_buffer_kind kind)
 {
-    const struct kern_rank *rank = loader->rank;
-    return kern_weights_assemble(rank->manifest, &rank->manifest->buffers[buffer],
-                                 rank->group_index, loader->checkpoint, bytes, diag);
-}
-
-static bool upload(struct loader *loader, uint32_t buffer, struct kern_diag *diag)
-{
-    const struct kern_rank *rank = loader->rank;
-    const struct kern_buffer *declared = &rank->manifest->buffers[buffer];
-    unsigned slot = loader->next++ % N_SLOTS;
-    char what[RANK_WHAT];
-    rank_print(what, "loading buffer %s", declared->name);
-    return KERN_CU(rank->device, diag, what, cuEventSynchronize, loader->copied[slot]) &&
-           assemble(loader, buffer, loader->slots[slot], diag) &&
-           KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, rank->buffers[buffer].address,
-                   loader->slots[slot], declared->bytes, rank->stream) &&
-           KERN_CU(rank->device, diag, what, cuEventRecord, loader->copied[slot], rank->stream);
-}
-
-static bool load_weight_buffers(struct loader *loader, struct kern_diag *diag)
-{
-    const struct kern_rank *rank = loader->rank;
-    for (uint32_t b = 0; b < rank->manifest->n_buffers; b++) {
-        void *host = rank->buffers[b].host;
-        if (is_weight(rank, b) &&
-            !(host != NULL ? assemble(loader, b, host, diag) : upload(loader, b, diag))) {
-            return false;
+    struct kern_pieces pieces = {0};
+    for (uint32_t b = 0; rank->checkpoint->tensors != NULL && b < rank->manifest->n_buffers; b++) {
+        if (is_needed(rank, b, kind)) {
+            add_pieces(&pieces, &rank->checkpoint->weights, b);
         }
     }
-    return true;
-}
-
-// The stream orders an upload after the calls that read what lay in the window before.
-static bool run_derive_programs(struct loader *loader, const uint64_t *vars, struct kern_diag *diag)
-{
-    struct kern_rank *rank = loader->rank;
-    const struct rank_sources *sources = &rank->sources;
-    size_t call = 0, window = 0;
-    for (uint32_t p = 0; p < rank->manifest->n_programs; p++) {
-        struct rank_program *program = &rank->programs[p];
-        if (program->declared->derive && !rank_program_fit(rank, program, vars, diag)) {
-            return false;
-        }
-        for (size_t c = 0; program->declared->derive && c < program->declared->n_calls;
-             c++, call++) {
-            for (; window < sources->count && sources->windows[window].first_call == call;
-                 window++) {
-                if (!upload(loader, sources->windows[window].buffer, diag)) {
-                    return false;
-                }
-            }
-            if (!rank_launch_range(rank, program, program->call_first[c],
-                                   program->call_first[c + 1], vars, diag)) {
-                return false;
-            }
-        }
-    }
-    return rank_synchronize(rank, "loading weights and running the derive programs", diag);
-}
-
-static bool load_all(struct loader *loader, struct kern_diag *diag)
-{
-    const struct kern_manifest *manifest = loader->rank->manifest;
-    uint64_t *vars = kern_calloc(manifest->n_vars + 1, sizeof(*vars));
-    for (uint32_t v = 0; v < manifest->n_vars; v++) {
-        vars[v] = 1;
-    }
-    bool ok = loader_open(loader, diag) && load_weight_buffers(loader, diag) &&
-              run_derive_programs(loader, vars, diag);
-    if (!ok) {
-        // Copies out of the slots may still be on their way.
-        loader->rank->device->cu.cuStreamSynchronize(loader->rank->stream);
-    }
-    loader_close(loader);
-    free(vars);
-    return ok;
+    return pieces;
 }
 
 static size_t count_bound(const struct kern_manifest *manifest)
@@ -165,36 +62,121 @@ static size_t count_bound(const struct kern_manifest *manifest)
     return count;
 }
 
+static bool open_checkpoint(struct kern_rank *rank, const char *const *paths, size_t n_paths,
+                            struct kern_diag *diag)
+{
+    size_t n_bound = count_bound(rank->manifest);
+    if (n_bound > 0 && n_paths == 0) {
+        return kern_fail(diag, KERN_EXIT_USAGE, NULL,
+                         "%zu buffers are bound to tensors of a checkpoint and none was given",
+                         n_bound);
+    }
+    rank->checkpoint = kern_calloc(1, sizeof(*rank->checkpoint));
+    if (n_bound == 0) {
+        return true;
+    }
+    rank->checkpoint->tensors = kern_safetensors_open(paths, n_paths, diag);
+    if (rank->checkpoint->tensors != NULL &&
+        kern_weights_plan(rank->manifest, rank->group_index, rank->checkpoint->tensors,
+                          &rank->checkpoint->weights, diag)) {
+        return true;
+    }
+    rank_checkpoint_close(rank);
+    return false;
+}
+
 bool kern_rank_load_weights(struct kern_rank *rank, const char *const *paths, size_t n_paths,
                             struct kern_diag *diag)
 {
-    if (rank->programs == NULL || rank->weights_loaded) {
+    if (rank->programs == NULL || rank->checkpoint != NULL || rank->derived) {
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "weights are loaded once, after the programs are compiled");
     }
-    struct loader loader = {.rank = rank};
-    struct kern_safetensors *checkpoint = NULL;
-    size_t n_bound = count_bound(rank->manifest);
-    if (n_bound > 0) {
-        if (n_paths == 0) {
-            return kern_fail(diag, KERN_EXIT_USAGE, NULL,
-                             "%zu buffers are bound to tensors of a checkpoint and none was given",
-                             n_bound);
+    if (!rank_enter(rank, diag) || !open_checkpoint(rank, paths, n_paths, diag)) {
+        return false;
+    }
+    struct rank_uploader uploader;
+    struct kern_pieces work = collect_pieces(rank, KERN_WEIGHT);
+    bool ok = rank_upload_open(&uploader, rank, rank->checkpoint->tensors, &work, diag);
+    if (ok) {
+        uploader.work = work;
+        ok = rank_upload_run(&uploader, diag) && rank_synchronize(rank, "loading weights", diag);
+        rank_upload_close(&uploader);
+    }
+    free(work.items);
+    if (!ok) {
+        rank_checkpoint_close(rank);
+    }
+    return ok;
+}
+
+// Uploads the sources whose first reader is [call], the first of which is window *[window]. Their
+// windows may lie where sources lay that the calls before read; the uploader waits for those.
+static bool upload_windows(struct rank_uploader *uploader, size_t call, size_t *window,
+                           struct kern_diag *diag)
+{
+    const struct kern_rank *rank = uploader->rank;
+    const struct kern_source_area *area = &rank->sources.area;
+    uploader->work.count = 0;
+    for (; *window < area->count && area->windows[*window].first_call == call; ++*window) {
+        add_pieces(&uploader->work, &rank->checkpoint->weights, area->windows[*window].buffer);
+    }
+    return rank_upload_run(uploader, diag);
+}
+
+static bool run_derive_programs(struct rank_uploader *uploader, const uint64_t *vars,
+                                struct kern_diag *diag)
+{
+    struct kern_rank *rank = uploader->rank;
+    size_t call = 0, window = 0;
+    for (uint32_t p = 0; p < rank->manifest->n_programs; p++) {
+        struct rank_program *program = &rank->programs[p];
+        if (!program->declared->derive) {
+            continue;
         }
-        checkpoint = kern_safetensors_open(paths, n_paths, diag);
-        if (checkpoint == NULL) {
+        if (!rank_program_fit(rank, program, vars, diag)) {
             return false;
         }
+        for (size_t c = 0; c < program->declared->n_calls; c++, call++) {
+            if (!upload_windows(uploader, call, &window, diag) ||
+                !rank_launch_range(rank, program, program->call_first[c],
+                                   program->call_first[c + 1], vars, diag)) {
+                return false;
+            }
+        }
     }
-    loader.checkpoint = checkpoint;
-    bool ok =
-        rank_enter(rank, diag) &&
-        (n_bound == 0 || kern_weights_check(rank->manifest, rank->group_index, checkpoint, diag)) &&
-        load_all(&loader, diag);
-    kern_safetensors_close(checkpoint);
+    return rank_synchronize(rank, "running the derive programs", diag);
+}
+
+bool kern_rank_derive(struct kern_rank *rank, struct kern_diag *diag)
+{
+    if (rank->checkpoint == NULL) {
+        return kern_fail(diag, KERN_EXIT_USAGE, NULL,
+                         "the derive programs run once, after the weights are loaded");
+    }
+    uint64_t *vars = kern_calloc(rank->manifest->n_vars + 1, sizeof(*vars));
+    for (uint32_t v = 0; v < rank->manifest->n_vars; v++) {
+        vars[v] = 1;
+    }
+    struct rank_uploader uploader;
+    struct kern_pieces all = collect_pieces(rank, KERN_SOURCE);
+    bool ok = rank_host_weights_protect(rank, diag) && rank_enter(rank, diag) &&
+              rank_upload_open(&uploader, rank, rank->checkpoint->tensors, &all, diag);
+    if (ok) {
+        ok = run_derive_programs(&uploader, vars, diag);
+        if (!ok) {
+            // What was queued must not find its memory gone.
+            rank->device->cu.cuStreamSynchronize(rank->stream);
+        }
+        rank_upload_close(&uploader);
+        free(uploader.work.items);
+    }
+    free(all.items);
+    free(vars);
+    rank_checkpoint_close(rank);
     if (ok) {
         rank_sources_free(rank);
-        rank->weights_loaded = true;
+        rank->derived = true;
     }
     return ok;
 }

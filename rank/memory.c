@@ -4,15 +4,13 @@
 // given back.
 #include "rank/internal.h"
 
-#include <string.h>
-
 bool rank_zero(const struct kern_rank *rank, CUdeviceptr address, uint64_t bytes, const char *what,
                struct kern_diag *diag)
 {
     return KERN_CU(rank->device, diag, what, cuMemsetD8Async, address, 0, bytes, rank->stream);
 }
 
-// What kern_rank_memory counts a buffer of this kind under; NULL: memory of the host, or none.
+// What kern_rank_memory counts a buffer of this kind under; NULL: it has no memory of its own.
 static uint64_t *account(struct kern_rank *rank, const struct kern_buffer *buffer)
 {
     switch (buffer->kind) {
@@ -21,7 +19,7 @@ static uint64_t *account(struct kern_rank *rank, const struct kern_buffer *buffe
     case KERN_INOUT:
         return &rank->memory.io;
     case KERN_WEIGHT:
-        return buffer->placement == KERN_ON_HOST ? NULL : &rank->memory.weights;
+        return &rank->memory.weights;
     case KERN_WORKSPACE:
         return &rank->memory.workspace;
     case KERN_CARRY:
@@ -32,18 +30,6 @@ static uint64_t *account(struct kern_rank *rank, const struct kern_buffer *buffe
         break;
     }
     return NULL;
-}
-
-static bool allocate_on_host(struct kern_rank *rank, const struct kern_buffer *buffer,
-                             struct rank_buffer *memory, const char *what, struct kern_diag *diag)
-{
-    if (!KERN_CU(rank->device, diag, what, cuMemHostAlloc, &memory->host, buffer->bytes,
-                 CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)) {
-        return false;
-    }
-    memset(memory->host, 0, buffer->bytes);
-    return KERN_CU(rank->device, diag, what, cuMemHostGetDevicePointer, &memory->address,
-                   memory->host, 0);
 }
 
 // Page-locked memory that inputs are written from and outputs are read to.
@@ -67,9 +53,6 @@ static bool allocate_buffer(struct kern_rank *rank, const struct kern_buffer *bu
     rank_print(what, "allocating %llu bytes for buffer %s", (unsigned long long)buffer->bytes,
                buffer->name);
     uint64_t bytes = buffer->bytes;
-    if (buffer->placement == KERN_ON_HOST) {
-        return allocate_on_host(rank, buffer, memory, what, diag);
-    }
     if (buffer->exported) {
         char name[RANK_WHAT];
         rank_print(name, "buffer %s", buffer->name);
@@ -99,7 +82,7 @@ static bool allocate_buffers(struct kern_rank *rank, struct kern_diag *diag)
     rank->buffers = kern_arena_array(&rank->arena, manifest->n_buffers, sizeof(*rank->buffers));
     for (uint32_t b = 0; b < manifest->n_buffers; b++) {
         const struct kern_buffer *buffer = &manifest->buffers[b];
-        if (buffer->kind != KERN_SOURCE &&
+        if (buffer->kind != KERN_SOURCE && buffer->placement != KERN_ON_HOST &&
             !allocate_buffer(rank, buffer, &rank->buffers[b], diag)) {
             return false;
         }
@@ -107,9 +90,10 @@ static bool allocate_buffers(struct kern_rank *rank, struct kern_diag *diag)
     return true;
 }
 
-static void free_buffer(const struct kern_device *device, struct rank_buffer *memory)
+static void free_buffer(const struct kern_rank *rank, uint32_t buffer)
 {
-    const struct kern_cuda *cu = &device->cu;
+    const struct kern_cuda *cu = &rank->device->cu;
+    struct rank_buffer *memory = &rank->buffers[buffer];
     if (memory->staged != NULL) {
         cu->cuEventDestroy(memory->staged);
     }
@@ -117,9 +101,9 @@ static void free_buffer(const struct kern_device *device, struct rank_buffer *me
         cu->cuMemFreeHost(memory->staging);
     }
     if (memory->host != NULL) {
-        cu->cuMemFreeHost(memory->host);
+        rank_host_weight_free(rank, buffer);
     } else if (memory->mapping.mapped != 0) {
-        kern_vmm_destroy(device, &memory->mapping);
+        kern_vmm_destroy(rank->device, &memory->mapping);
     } else if (memory->address != 0) {
         cu->cuMemFree(memory->address);
     }
@@ -184,7 +168,7 @@ void rank_memory_free(struct kern_rank *rank)
     rank_states_free(rank);
     free_scratch(rank);
     for (uint32_t b = 0; rank->buffers != NULL && b < rank->manifest->n_buffers; b++) {
-        free_buffer(rank->device, &rank->buffers[b]);
+        free_buffer(rank, b);
     }
     rank->buffers = NULL;
     rank->allocated = false;

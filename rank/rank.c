@@ -30,6 +30,9 @@ static void copy_config(struct kern_rank *rank, const struct kern_rank_config *c
     rank->capacity = config->capacity;
     rank->seqs = config->seqs;
     rank->graph_use = config->graphs;
+    rank->local_ranks = config->local_ranks > 0 ? config->local_ranks : 1;
+    rank->progress = config->progress;
+    rank_host_weights_list(rank);
 }
 
 static bool check_groups(const struct kern_rank_config *config, struct kern_diag *diag)
@@ -78,6 +81,7 @@ void kern_rank_destroy(struct kern_rank *rank, bool abandon)
         rank_modules_unload(rank);
         rank_context_close(rank);
     }
+    rank_checkpoint_close(rank);
     rank_graphs_free(rank->graphs);
     free(rank->modules.handles);
     free(rank->modules.artifact);

@@ -27,6 +27,13 @@ enum kern_graphs {
     KERN_GRAPHS_ON,
 };
 
+// Told now and then how many bytes of weights, or of sources, have been read, by the thread that
+// loads them.
+struct kern_progress {
+    void (*report)(void *context, uint64_t done, uint64_t total); // NULL: nobody wants to know
+    void *context;
+};
+
 struct kern_rank_config {
     struct kern_device *device; // libraries are loaded into it when a launch needs them
     int ordinal;                          // of the device, as cuDeviceGet counts
@@ -38,6 +45,8 @@ struct kern_rank_config {
                                           // and one page more
     uint64_t seqs;                        // sequences alive at once; slots are two more
     enum kern_graphs graphs;
+    unsigned local_ranks; // of this machine, which share its processors; 0: this is the only one
+    struct kern_progress progress;
 };
 
 // Takes the device's primary context and makes the compute stream. Nothing is loaded yet.
@@ -69,13 +78,39 @@ struct kern_host_memory {
 bool kern_rank_bind_host_state(struct kern_rank *rank, uint32_t state,
                                const struct kern_host_memory *memory, struct kern_diag *diag);
 
+// A weight with `placement: host`. The ranks of a node share one copy of its bytes.
+struct kern_host_weight {
+    uint32_t buffer;
+    const char *name;
+    uint64_t bytes;
+};
+
+// The weights placed on the host, in the manifest's order, the same on every rank. Borrowed from the
+// rank.
+size_t kern_rank_host_weights(const struct kern_rank *rank,
+                              const struct kern_host_weight **weights);
+
+// Takes over [memory] for the weight [buffer], between allocation and compilation: a mapping of its
+// own of the weight's bytes, zeroed, which other ranks may have mapped too. One of them loads it, the
+// one that is told to [fill] it. The rank registers it with the driver and unmaps it in the end; if
+// this fails it remains the caller's.
+bool kern_rank_adopt_host_weight(struct kern_rank *rank, uint32_t buffer, void *memory, bool fill,
+                                 struct kern_diag *diag);
+
 // Turns every program into its flat launch list. After this no name is looked up again.
 bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag);
 
-// Fills weight buffers from the safetensors files (or directories of them) at [paths], runs the
-// derive programs and gives the sources' memory back. A manifest that binds nothing needs no paths.
+// Plans what goes where from the safetensors files (or directories of them) at [paths], which finds
+// every misfit before a byte moves, and fills the weights. A manifest that binds nothing needs no
+// paths. This rank's share of the processors, at most four, read and copy, through two page-locked
+// blocks of at most 4 MiB each (manifest/footprint.h). Files must not change until the derive
+// programs ran: one that does is an error.
 bool kern_rank_load_weights(struct kern_rank *rank, const char *const *paths, size_t n_paths,
                             struct kern_diag *diag);
+
+// Runs the derive programs and gives the sources' memory back. They may read weights on the host, so
+// the rank that fills those has loaded its weights before.
+bool kern_rank_derive(struct kern_rank *rank, struct kern_diag *diag);
 
 // One exported allocation. [mapped] is [bytes] rounded up to the granularity: importers map it whole.
 struct kern_export {

@@ -292,6 +292,9 @@ static bool carry_out(struct remap *remap, struct kern_diag *diag)
             rank_ids_add(&objects->present, remap->made[kind].ids[i]);
             rank_ids_add(&objects->free, remap->made[kind].ids[i]);
         }
+        for (size_t i = 0; i < remap->gone[kind].count; i++) {
+            rank_ids_add(&objects->absent, remap->gone[kind].ids[i]);
+        }
     }
     return true;
 }

@@ -198,26 +198,53 @@ static bool is_unchanged(const struct kern_tensor_file *file)
            status.st_mtim.tv_nsec == file->modified.tv_nsec;
 }
 
-bool kern_safetensors_read(const struct kern_safetensors *set, const struct kern_tensor *tensor,
-                           uint64_t offset, void *bytes, size_t length, struct kern_diag *diag)
+static bool read_at(const struct kern_tensor_file *file, const struct kern_tensor *tensor,
+                    uint64_t offset, void *bytes, size_t length, struct kern_diag *diag)
+{
+    uint64_t at = tensor->offset + offset;
+    ssize_t n = kern_pread_all(file->fd, bytes, length, (off_t)at);
+    if (n == (ssize_t)length)
+        return true;
+    if (n < 0)
+        return kern_fail(diag, KERN_EXIT_ARTIFACT, file->path,
+                         "tensor %s cannot be read, %zu bytes from byte %" PRIu64
+                         " of the file on: %s",
+                         tensor->name, length, at, strerror(errno));
+    return kern_fail(diag, KERN_EXIT_ARTIFACT, file->path,
+                     "the file was changed after it was opened: it ends at byte %" PRIu64
+                     ", inside tensor %s; replace files by renaming",
+                     at + (uint64_t)n, tensor->name);
+}
+
+bool kern_safetensors_read_rows(const struct kern_safetensors *set,
+                                const struct kern_tensor *tensor, uint64_t offset, uint64_t pitch,
+                                size_t count, void *bytes, size_t width, struct kern_diag *diag)
 {
     const struct kern_tensor_file *file = &set->files[tensor->file];
-    if (offset > tensor->bytes || length > tensor->bytes - offset)
+    uint64_t length;
+    if (__builtin_mul_overflow(count - 1, pitch, &length) ||
+        __builtin_add_overflow(length, width, &length) || offset > tensor->bytes ||
+        length > tensor->bytes - offset)
         return kern_fail(diag, KERN_EXIT_ARTIFACT, file->path,
                          "tensor %s has %" PRIu64 " bytes; %zu of them from byte %" PRIu64
                          " on are asked for",
-                         tensor->name, tensor->bytes, length, offset);
-    ssize_t n = kern_pread_all(file->fd, bytes, length, (off_t)(tensor->offset + offset));
-    if (n < 0)
-        return kern_fail(diag, KERN_EXIT_ARTIFACT, file->path, "tensor %s cannot be read: %s",
-                         tensor->name, strerror(errno));
+                         tensor->name, tensor->bytes, width, offset + (count - 1) * pitch);
+    for (size_t i = 0; i < count; i++)
+        if (!read_at(file, tensor, offset + i * pitch, (char *)bytes + i * width, width, diag))
+            return false;
     // Looked at after the bytes were read: a change before or during that is seen.
-    if ((size_t)n != length || !is_unchanged(file))
+    if (!is_unchanged(file))
         return kern_fail(diag, KERN_EXIT_ARTIFACT, file->path,
                          "the file was changed after it was opened, so tensor %s is not what its "
                          "header described; replace files by renaming",
                          tensor->name);
     return true;
+}
+
+bool kern_safetensors_read(const struct kern_safetensors *set, const struct kern_tensor *tensor,
+                           uint64_t offset, void *bytes, size_t length, struct kern_diag *diag)
+{
+    return kern_safetensors_read_rows(set, tensor, offset, 0, 1, bytes, length, diag);
 }
 
 void kern_safetensors_close(struct kern_safetensors *set)

@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "manifest/suggest.h"
-
-// Rows of at most ROW_MAX bytes of which a part is wanted are read many at a time, since a call for
-// each would cost more than the bytes between the parts.
-enum { ROW_MAX = 256 << 10, STAGING = 4 << 20 };
 
 // A near name is looked for while there are few errors: a checkpoint of another model lacks them
 // all.
@@ -143,30 +140,56 @@ static bool plan_segment(const struct planner *planner, const struct kern_segmen
     return right && (!segment->interleave || plan_interleave(planner, segment, plan));
 }
 
-// Plans every segment of [buffer]; false with every problem in [diag]. The caller frees *[plans].
-static bool plan_buffer(const struct kern_buffer *buffer, const uint32_t *group_index,
-                        const struct kern_safetensors *checkpoint, struct plan **plans,
-                        struct kern_diag *diag)
+// Adds the pieces of the segment that begins at byte [to] of buffer [buffer].
+static void cut_segment(const struct plan *plan, uint32_t buffer, uint64_t to,
+                        struct kern_pieces *pieces)
 {
-    struct planner planner = {buffer, group_index, checkpoint, NULL, diag};
+    uint64_t element = kern_dtype_bytes(plan->tensor->dtype);
+    struct kern_piece piece = {
+        .tensor = plan->tensor,
+        .offset = (plan->row * plan->width + plan->col) * element,
+        .pitch = plan->width * element,
+        .width = plan->cols * element,
+        .count = plan->rows,
+        .buffer = buffer,
+        .to = to,
+        .to_pitch = plan->cols * element,
+    };
+    if (plan->other) {
+        piece.width = piece.pitch = plan->block * plan->width * element;
+        piece.count = plan->rows / plan->block;
+        piece.to_pitch = 2 * piece.width;
+    }
+    kern_pieces_cut(pieces, &piece);
+    if (plan->other) {
+        piece.tensor = plan->other;
+        piece.to += piece.width;
+        kern_pieces_cut(pieces, &piece);
+    }
+}
+
+// Adds the pieces of every segment of the planner's buffer, number [index]; false with every
+// problem in its diag.
+static bool plan_buffer(struct planner *planner, uint32_t index, struct kern_pieces *pieces)
+{
+    const struct kern_buffer *buffer = planner->buffer;
     struct kern_arena places = {0};
     bool right = true;
     uint64_t bytes = 0;
-    *plans = calloc(buffer->n_bind, sizeof **plans);
-    if (!*plans && buffer->n_bind)
-        return kern_fail(diag, KERN_EXIT_DEVICE, buffer->name, "no memory for %zu segments",
-                         buffer->n_bind);
     for (size_t i = 0; i < buffer->n_bind; i++) {
-        struct plan *plan = &(*plans)[i];
-        planner.place = kern_arena_print(&places, "buffers.%s.bind[%zu]", buffer->name, i);
-        if (!plan_segment(&planner, &buffer->bind[i], plan))
+        struct plan plan;
+        uint64_t to = bytes;
+        planner->place = kern_arena_print(&places, "buffers.%s.bind[%zu]", buffer->name, i);
+        if (!plan_segment(planner, &buffer->bind[i], &plan))
             right = false;
-        else if (__builtin_add_overflow(bytes, plan->bytes, &bytes))
-            right = kern_fail(diag, KERN_EXIT_ARTIFACT, planner.place,
+        else if (__builtin_add_overflow(bytes, plan.bytes, &bytes))
+            right = kern_fail(planner->diag, KERN_EXIT_ARTIFACT, planner->place,
                               "the segments up to this one have more than 2^64 bytes");
+        else if (bytes <= buffer->bytes)
+            cut_segment(&plan, index, to, pieces);
     }
     if (right && bytes != buffer->bytes)
-        right = kern_fail(diag, KERN_EXIT_ARTIFACT,
+        right = kern_fail(planner->diag, KERN_EXIT_ARTIFACT,
                           kern_arena_print(&places, "buffers.%s", buffer->name),
                           "its segments have %" PRIu64 " bytes in this checkpoint, and the buffer "
                           "%" PRIu64 ": they must add up to it",
@@ -175,116 +198,27 @@ static bool plan_buffer(const struct kern_buffer *buffer, const uint32_t *group_
     return right;
 }
 
-// [count] blocks of [width] bytes, [pitch] apart in a tensor from [offset] on, and where they go.
-struct blocks {
-    const struct kern_tensor *tensor;
-    uint64_t offset, pitch, width, count;
-    char *bytes;
-    uint64_t bytes_pitch;
-};
-
-// Reads the blocks with what lies between them, through a staging area.
-static bool read_staged(const struct kern_safetensors *checkpoint, const struct blocks *blocks,
-                        struct kern_diag *diag)
-{
-    char *staging = malloc(STAGING);
-    if (!staging)
-        return kern_fail(diag, KERN_EXIT_DEVICE, kern_safetensors_path(checkpoint, blocks->tensor),
-                         "no memory for %d bytes of staging", STAGING);
-    bool right = true;
-    for (uint64_t done = 0, count; right && done < blocks->count; done += count) {
-        count = STAGING / blocks->pitch;
-        if (count > blocks->count - done)
-            count = blocks->count - done;
-        // The last block ends before its pitch does, maybe at the end of the tensor.
-        right =
-            kern_safetensors_read(checkpoint, blocks->tensor, blocks->offset + done * blocks->pitch,
-                                  staging, (count - 1) * blocks->pitch + blocks->width, diag);
-        for (uint64_t i = 0; right && i < count; i++)
-            memcpy(blocks->bytes + (done + i) * blocks->bytes_pitch, staging + i * blocks->pitch,
-                   blocks->width);
-    }
-    free(staging);
-    return right;
-}
-
-static bool read_blocks(const struct kern_safetensors *checkpoint, struct blocks blocks,
-                        struct kern_diag *diag)
-{
-    if (blocks.width == blocks.pitch && blocks.width == blocks.bytes_pitch) {
-        blocks.width *= blocks.count;
-        blocks.count = blocks.width ? 1 : 0;
-    } else if (blocks.pitch <= ROW_MAX) {
-        return read_staged(checkpoint, &blocks, diag);
-    }
-    for (uint64_t i = 0; i < blocks.count; i++)
-        if (!kern_safetensors_read(checkpoint, blocks.tensor, blocks.offset + i * blocks.pitch,
-                                   blocks.bytes + i * blocks.bytes_pitch, blocks.width, diag))
-            return false;
-    return true;
-}
-
-static bool read_segment(const struct kern_safetensors *checkpoint, const struct plan *plan,
-                         char *bytes, struct kern_diag *diag)
-{
-    uint64_t element = kern_dtype_bytes(plan->tensor->dtype);
-    if (plan->bytes == 0)
-        return true;
-    if (!plan->other)
-        return read_blocks(checkpoint,
-                           (struct blocks){
-                               .tensor = plan->tensor,
-                               .offset = (plan->row * plan->width + plan->col) * element,
-                               .pitch = plan->width * element,
-                               .width = plan->cols * element,
-                               .count = plan->rows,
-                               .bytes = bytes,
-                               .bytes_pitch = plan->cols * element,
-                           },
-                           diag);
-    uint64_t width = plan->block * plan->width * element;
-    struct blocks blocks = {
-        .tensor = plan->tensor,
-        .pitch = width,
-        .width = width,
-        .count = plan->rows / plan->block,
-        .bytes = bytes,
-        .bytes_pitch = 2 * width,
-    };
-    if (!read_blocks(checkpoint, blocks, diag))
-        return false;
-    blocks.tensor = plan->other;
-    blocks.bytes += width;
-    return read_blocks(checkpoint, blocks, diag);
-}
-
-bool kern_weights_assemble(const struct kern_manifest *manifest, const struct kern_buffer *buffer,
-                           const uint32_t *group_index, const struct kern_safetensors *checkpoint,
-                           void *bytes, struct kern_diag *diag)
-{
-    (void)manifest;
-    struct plan *plans;
-    bool right = plan_buffer(buffer, group_index, checkpoint, &plans, diag);
-    char *next = bytes;
-    for (size_t i = 0; right && i < buffer->n_bind; i++) {
-        right = read_segment(checkpoint, &plans[i], next, diag);
-        next += plans[i].bytes;
-    }
-    free(plans);
-    return right;
-}
-
-bool kern_weights_check(const struct kern_manifest *manifest, const uint32_t *group_index,
-                        const struct kern_safetensors *checkpoint, struct kern_diag *diag)
+bool kern_weights_plan(const struct kern_manifest *manifest, const uint32_t *group_index,
+                       const struct kern_safetensors *checkpoint, struct kern_weights *weights,
+                       struct kern_diag *diag)
 {
     bool right = true;
+    *weights = (struct kern_weights){
+        .first = kern_calloc((size_t)manifest->n_buffers + 1, sizeof *weights->first)};
     for (uint32_t i = 0; i < manifest->n_buffers; i++) {
-        const struct kern_buffer *buffer = &manifest->buffers[i];
-        if (buffer->kind != KERN_WEIGHT && buffer->kind != KERN_SOURCE)
-            continue;
-        struct plan *plans;
-        right &= plan_buffer(buffer, group_index, checkpoint, &plans, diag);
-        free(plans);
+        struct planner planner = {&manifest->buffers[i], group_index, checkpoint, NULL, diag};
+        if (manifest->buffers[i].kind == KERN_WEIGHT || manifest->buffers[i].kind == KERN_SOURCE)
+            right &= plan_buffer(&planner, i, &weights->pieces);
+        weights->first[i + 1] = weights->pieces.count;
     }
+    if (!right)
+        kern_weights_free(weights);
     return right;
+}
+
+void kern_weights_free(struct kern_weights *weights)
+{
+    free(weights->pieces.items);
+    free(weights->first);
+    *weights = (struct kern_weights){0};
 }

@@ -136,10 +136,10 @@ static void auto_takes_emu_without_a_driver(void **state)
         skip();
     }
     const struct scene scene = {.emu = FAKE_EMU};
-    EXPECT(scene, "kind emu\n", "why no CUDA driver was found: libcuda.so.1: cannot open",
+    EXPECT(scene, "kind emu\n", "why no CUDA driver (libcuda.so.1: cannot open",
            "library " FAKE_EMU "\n", "loading EAGER\n", "code 0\n");
     const struct scene wanted = {.choice = KERN_DEVICE_WANT_CUDA, .emu = FAKE_EMU};
-    EXPECT(wanted, "CUDA: no CUDA driver was found: libcuda.so.1", "ask for emu", "code 5\n");
+    EXPECT(wanted, "CUDA: no CUDA driver (libcuda.so.1", "ask for emu", "code 5\n");
 }
 
 static void auto_takes_emu_where_init_fails(void **state)

@@ -110,7 +110,7 @@ static void test_figures(void **state)
     assert_int_equal(footprint.sources, 4096 + 4000);
     assert_int_equal(footprint.staging, 5 * 4000);
     assert_int_equal(footprint.host_weights, 4000);
-    assert_int_equal(footprint.upload, 2 * 4000);
+    assert_int_equal(footprint.upload, 8 * 4000);
     kern_footprint_free(&footprint);
     fixture_close(&fixture);
 }

@@ -109,7 +109,7 @@ static void wrong_options_are_refused_in_words(void **state)
         {"", "error: no manifest is named; for example: mpirun -np 8 kern-rank model.json"},
         {"m.json n.json", "error: n.json: is a second manifest; one is run"},
         {"m.json --stesp=3",
-         "error: --stesp=3: is no option; did you mean \"steps\"?; kern-rank --help lists them"},
+         "error: --stesp=3: is no option; perhaps --steps; kern-rank --help lists them"},
         {"m.json -n", "error: -n: needs a value: N"},
         {"m.json -n x", "error: -n: \"x\" will not do; it takes a whole number, 0 or more"},
         {"m.json -n -1", "error: -n: \"-1\" will not do; it takes a whole number, 0 or more"},

@@ -34,10 +34,14 @@ struct model {
     uint64_t random;
 };
 
-// A rank with the manifest [json], in which ' stands for "; the test fails if it is refused. False
-// if memory cannot be allocated: the diag says why, and model_close is all that is left to do.
-bool model_open(struct model *model, const char *json, size_t granule, uint64_t capacity,
-                uint64_t seqs, uint64_t seed);
+// A rank with the manifest [json], in which ' stands for ", that has no memory yet; the test fails
+// if it is refused.
+void model_create(struct model *model, const char *json, size_t granule, uint64_t capacity,
+                  uint64_t seqs, uint64_t seed);
+
+// Gives it memory. False if the driver refuses a call; the diag says which, and it may be tried
+// again.
+bool model_allocate(struct model *model);
 
 // Destroys the rank with all leases and checks that the driver holds nothing and no rule was broken.
 void model_close(struct model *model);

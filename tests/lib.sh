@@ -30,11 +30,11 @@ use_run() {
 }
 use_run "$work/run"
 
-# Named shared memory and temporary files elsewhere; what is new after a run was left by it. (Unit
-# tests, which may run at the same time, have folders there.)
+# Named shared memory and temporary files elsewhere; what is new after a run was left by it. (What unit
+# tests, which may run at the same time, have in /tmp ends in six letters of mkstemp.)
 named_files() {
-    find /dev/shm /tmp -maxdepth 1 -user "$(id -u)" ! -type d \( -name '*kern*' -o -name 'nccl-*' \) \
-        2>/dev/null | sort
+    find /dev/shm /tmp -maxdepth 1 -user "$(id -u)" \( -name '*kern*' -o -name 'nccl-*' \) \
+        ! -path '/tmp/kern-*-??????' 2>/dev/null | sort
 }
 files_before=$(named_files)
 
@@ -110,6 +110,13 @@ says_each_once() {
     said=$(grep '^kern-rank: ' "$run/err" |
         sed -E 's/^(kern-rank: [a-z]+: )(all [0-9]+ ranks|ranks? [-0-9,]+( \([^)]*\))?): /\1/' | sort)
     [ -n "$said" ] && [ -z "$(uniq -d <<<"$said")" ] && ! grep -q '^error: ' "$run/err"
+}
+
+# json FILE EXPRESSION: whether a Python expression about the report r is true.
+json() {
+    python3 -B -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$@"
 }
 
 # "PID NAME" of the processes that have this word in their environment. One that has ended and waits

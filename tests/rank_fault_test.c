@@ -110,6 +110,7 @@ static bool live(struct rank_fixture *fixture, const char *path)
 {
     return fixture_try(fixture, EVERYTHING) &&
            kern_rank_load_weights(fixture->rank, &path, 1, &fixture->diag) &&
+           kern_rank_derive(fixture->rank, &fixture->diag) &&
            share_with_itself(fixture) && step(fixture);
 }
 
@@ -173,8 +174,9 @@ static void every_call_of_every_function_may_fail(void **state)
         {"cuDeviceGet", 1},
         {"cuDevicePrimaryCtxRetain", 1},
         {"cuCtxSetCurrent", 8},
-        {"cuStreamCreate", 1},
-        {"cuEventCreate", 5},
+        {"cuStreamCreate", 3},
+        {"cuStreamWaitEvent", 4},
+        {"cuEventCreate", 13},
         {"cuModuleLoadData", 1},
         {"cuModuleGetFunction", 5},
         {"cuFuncGetParamInfo", 15},
@@ -184,6 +186,7 @@ static void every_call_of_every_function_may_fail(void **state)
         {"cuFuncLoad", 4},
         {"cuMemAlloc", 7},
         {"cuMemHostAlloc", 6},
+        {"cuMemHostRegister", 1},
         {"cuMemHostGetDevicePointer", 1},
         {"cuMemGetAllocationGranularity", 2},
         {"cuMemCreate", 2},

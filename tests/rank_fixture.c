@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -91,11 +92,29 @@ bool fixture_create(struct rank_fixture *fixture, const char *json)
     return fixture->rank != NULL;
 }
 
+// Memory of this process alone, as if it had the node for itself.
+static bool adopt_host_weights(struct rank_fixture *fixture)
+{
+    const struct kern_host_weight *weights;
+    size_t count = kern_rank_host_weights(fixture->rank, &weights);
+    for (size_t i = 0; i < count; i++) {
+        void *memory = mmap(NULL, weights[i].bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(memory != MAP_FAILED);
+        if (!kern_rank_adopt_host_weight(fixture->rank, weights[i].buffer, memory, true,
+                                         &fixture->diag)) {
+            munmap(memory, weights[i].bytes);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool fixture_try(struct rank_fixture *fixture, const char *json)
 {
     return fixture_create(fixture, json) && kern_rank_load_modules(fixture->rank, &fixture->diag) &&
            kern_rank_allocate(fixture->rank, KERN_HANDLE_FABRIC, &fixture->diag) &&
-           kern_rank_compile(fixture->rank, &fixture->diag);
+           adopt_host_weights(fixture) && kern_rank_compile(fixture->rank, &fixture->diag);
 }
 
 void fixture_open(struct rank_fixture *fixture, const char *json)

@@ -111,7 +111,8 @@ static void weights_and_derived_carries(void **state)
     assert_false(kern_rank_load_weights(fixture.rank, NULL, 0, &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_USAGE, "5 buffers", NULL);
     const char *paths[] = {checkpoint};
-    if (!kern_rank_load_weights(fixture.rank, paths, 1, &fixture.diag)) {
+    if (!kern_rank_load_weights(fixture.rank, paths, 1, &fixture.diag) ||
+        !kern_rank_derive(fixture.rank, &fixture.diag)) {
         kern_diag_print(&fixture.diag, stderr, 5);
         fail();
     }

@@ -37,6 +37,7 @@ static void a_program_runs_end_to_end(void **state)
     struct rank_fixture fixture = {0};
     fixture_open(&fixture, ADD_TWICE);
     assert_true(kern_rank_load_weights(fixture.rank, NULL, 0, &fixture.diag));
+    assert_true(kern_rank_derive(fixture.rank, &fixture.diag));
     const int32_t x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (uint64_t n = 1; n <= 8; n += 7) {
         int32_t y[8] = {0};

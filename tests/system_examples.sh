@@ -9,13 +9,6 @@ tensors() { python3 -B "$source_dir/tests/tensors.py" "$@"; }
 
 tolerances="--atol 1e-6 --rtol 1e-5"
 
-# json FILE EXPRESSION: whether a Python expression about the report r is true.
-json() {
-    python3 -B -c 'import json, sys
-r = json.load(open(sys.argv[1]))
-sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$@"
-}
-
 # options EXAMPLE: weights, inputs and expected outputs, as far as the example has them. What ep should
 # give is computed in double precision, the rest to the bit.
 options() {

@@ -12,8 +12,8 @@
 cleanup="cuMemUnmap cuMemAddressFree cuMemRelease cuMemFree cuMemFreeHost cuEventDestroy cuStreamDestroy
     cuModuleUnload cuDevicePrimaryCtxRelease"
 
-# The one attribute that is asked for is the NUMA node of the device, which older drivers do not know:
-# without it the process is not bound.
+# Its first calls, one for each of emu's 8 devices, ask for the NUMA node, which older drivers do not
+# know: without it the process is not bound. Later calls matter.
 optional=cuDeviceGetAttribute
 
 # run_ep RANKS [WORD…]
@@ -53,13 +53,13 @@ try() {
     look_at "$1:1 on rank 0 of 2" "$1" 0
 }
 
-# harmless FUNCTION RANK: it fails whenever it is called, and the result is right.
+# harmless FUNCTION NTH RANK: its nth call (or, for *, every one) fails, and the result is right.
 harmless() {
-    export KERN_EMU_FAIL="$1:*@$2"
+    export KERN_EMU_FAIL="$1:$2@$3"
     run_ep 2
-    check "$1, always, on rank $2: ends with 0" ended_with 0
-    check "$1, always, on rank $2: outputs are as expected" prints "check ok"
-    check "$1, always, on rank $2: nothing is left" nothing_left
+    check "$1:$2 on rank $3, harmless: ends with 0" ended_with 0
+    check "$1:$2 on rank $3, harmless: outputs are as expected" prints "check ok"
+    check "$1:$2 on rank $3, harmless: nothing is left" nothing_left
 }
 
 run_ep 2
@@ -67,9 +67,14 @@ check "without a fault: ends with 0" ended_with 0
 
 mapfile -t functions < <(sed -n 's/^ *X(\(cu[A-Za-z0-9]*\),.*/\1/p' "$source_dir/device/abi/cuda_functions.h")
 for function in "${functions[@]}"; do
-    if grep -qw "$function" <<<"$cleanup $optional"; then
-        job harmless "$function" 0
-        job harmless "$function" 1
+    if grep -qw "$function" <<<"$cleanup"; then
+        job harmless "$function" '*' 0
+        job harmless "$function" '*' 1
+    elif [ "$function" = "$optional" ]; then
+        for rank in 0 1; do
+            job harmless "$function" 1 "$rank"
+            job fail "$function" 9 "$rank" 2
+        done
     else
         job try "$function"
     fi

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "manifest/footprint.h"
 #include "rank/weights.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -81,6 +82,23 @@ static struct kern_buffer buffer_of(const struct kern_segment *bind, size_t coun
                                 .bytes = bytes};
 }
 
+// Fills [buffer] piece by piece, as a rank fills a weight on the host.
+static bool assemble(const struct kern_weights *weights, const struct kern_safetensors *checkpoint,
+                     void *buffer, struct kern_diag *diag)
+{
+    char *staging = malloc(KERN_UPLOAD_BLOCK);
+    bool right = true;
+    for (size_t i = 0; right && i < weights->pieces.count; i++) {
+        const struct kern_piece *piece = &weights->pieces.items[i];
+        assert_true(kern_piece_staging(piece) <= KERN_UPLOAD_BLOCK);
+        right = kern_piece_read(checkpoint, piece, staging, diag);
+        if (right)
+            kern_piece_place(piece, staging, buffer);
+    }
+    free(staging);
+    return right;
+}
+
 // Assembles the segments for [member] and compares with [expected].
 static void assert_assembled(const struct kern_safetensors *checkpoint,
                              const struct kern_segment *bind, size_t count, const uint32_t *member,
@@ -89,13 +107,15 @@ static void assert_assembled(const struct kern_safetensors *checkpoint,
     struct kern_diag diag = {0};
     struct kern_buffer buffer = buffer_of(bind, count, n_expected * sizeof *expected);
     struct kern_manifest manifest = {.buffers = &buffer, .n_buffers = 1};
+    struct kern_weights weights;
     int32_t *bytes = malloc(n_expected * sizeof *bytes);
-    if (!kern_weights_check(&manifest, member, checkpoint, &diag) ||
-        !kern_weights_assemble(&manifest, &buffer, member, checkpoint, bytes, &diag))
+    if (!kern_weights_plan(&manifest, member, checkpoint, &weights, &diag) ||
+        !assemble(&weights, checkpoint, bytes, &diag))
         fail_msg("%s: %s", diag.entries[0].place, diag.entries[0].text);
     for (size_t i = 0; i < n_expected; i++)
         assert_int_equal(bytes[i], expected[i]);
     free(bytes);
+    kern_weights_free(&weights);
     kern_diag_clear(&diag);
 }
 
@@ -170,21 +190,37 @@ static void each_member_takes_its_own(void **state)
     assert_assembled(*state, bind, 1, member_1, first + 3 * COLS, 3 * COLS);
 }
 
-// Column blocks of a matrix too large for one staging area, and of one whose rows are too wide.
+// Element [i] of a large tensor, different in every tensor and almost everywhere.
+static int32_t large_value(int32_t tensor, size_t i)
+{
+    return (int32_t)((i + 1) * 2654435761u) ^ tensor;
+}
+
+static int32_t *large_tensor(int32_t tensor, size_t count)
+{
+    int32_t *data = malloc(count * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = large_value(tensor, i);
+    return data;
+}
+
+// Column blocks of matrices that take many pieces: with small gaps between the rows, with gaps that are
+// left out, and of rows that are larger than a piece.
 static void large_matrices_are_cut_alike(void **state)
 {
     (void)state;
-    static const uint64_t shapes[][2] = {{90000, 31}, {5, 150001}};
+    static const uint64_t shapes[][4] = {// rows, columns, from, to
+                                         {90000, 31, 3, 29},
+                                         {5, 150001, 3, 149999},
+                                         {3000, 2500, 700, 1200},
+                                         {3, 1200000, 10, 1199990}};
     for (size_t s = 0; s < LENGTH(shapes); s++) {
-        uint64_t rows = shapes[s][0], cols = shapes[s][1], from = 3, to = cols - 2;
-        size_t count = (size_t)(rows * cols);
-        int32_t *data = malloc(count * sizeof *data), *expected = malloc(count * sizeof *data);
-        size_t n = 0;
-        for (size_t i = 0; i < count; i++) {
-            data[i] = (int32_t)(i * 2654435761u);
+        uint64_t rows = shapes[s][0], cols = shapes[s][1], from = shapes[s][2], to = shapes[s][3];
+        size_t count = (size_t)(rows * cols), n = 0;
+        int32_t *data = large_tensor(0, count), *expected = malloc(count * sizeof *data);
+        for (size_t i = 0; i < count; i++)
             if (i % cols >= from && i % cols < to)
                 expected[n++] = data[i];
-        }
         const struct kern_tensor_data large[] = {
             {"t", KERN_I32, shapes[s], 2, data, count * sizeof *data}};
         struct kern_safetensors *checkpoint = open_tensors(large, 1);
@@ -194,6 +230,34 @@ static void large_matrices_are_cut_alike(void **state)
         free(data);
         free(expected);
     }
+}
+
+// Rows in twos, blocks of rows, and blocks that are larger than a piece.
+static void large_matrices_are_interleaved(void **state)
+{
+    (void)state;
+    static const uint64_t wide[] = {4, 700000};
+    size_t count = (size_t)(wide[0] * wide[1]);
+    int32_t *a = large_tensor(1, count), *b = large_tensor(2, count);
+    int32_t *expected = malloc(2 * count * sizeof *expected);
+    const struct kern_tensor_data large[] = {{"a", KERN_I32, wide, 2, a, count * sizeof *a},
+                                             {"b", KERN_I32, wide, 2, b, count * sizeof *b}};
+    struct kern_safetensors *checkpoint = open_tensors(large, 2);
+    const struct kern_tensor_source with = {FIXED("b")};
+    for (uint64_t n = 1; n <= wide[0]; n *= 2) {
+        int32_t *next = expected;
+        for (uint64_t at = 0; at < count; at += n * wide[1]) {
+            next = mempcpy(next, a + at, n * wide[1] * sizeof *next);
+            next = mempcpy(next, b + at, n * wide[1] * sizeof *next);
+        }
+        const struct kern_segment bind[] = {
+            {.tensor = {FIXED("a")}, .interleave = &with, .interleave_rows = n}};
+        assert_assembled(checkpoint, bind, 1, member_0, expected, 2 * count);
+    }
+    kern_safetensors_close(checkpoint);
+    free(a);
+    free(b);
+    free(expected);
 }
 
 static const struct kern_tensor_source with_flat = {FIXED("flat")}, with_floats = {FIXED("floats")},
@@ -245,13 +309,11 @@ static void what_does_not_fit_is_refused(void **state)
         struct kern_diag diag = {0};
         struct kern_buffer buffer = buffer_of(&misfits[i].segment, 1, sizeof first);
         struct kern_manifest manifest = {.buffers = &buffer, .n_buffers = 1};
-        char bytes[256];
-        assert_false(kern_weights_check(&manifest, &misfits[i].member, *state, &diag));
-        assert_false(
-            kern_weights_assemble(&manifest, &buffer, &misfits[i].member, *state, bytes, &diag));
-        assert_int_equal(diag.count, 2);
+        struct kern_weights weights;
+        assert_false(kern_weights_plan(&manifest, &misfits[i].member, *state, &weights, &diag));
+        assert_null(weights.pieces.items);
+        assert_int_equal(diag.count, 1);
         assert_int_equal(diag.entries[0].code, KERN_EXIT_ARTIFACT);
-        assert_string_equal(diag.entries[0].text, diag.entries[1].text);
         assert_string_equal(diag.entries[0].place, "buffers.w.bind[0]");
         if (!strstr(diag.entries[0].text, misfits[i].error))
             fail_msg("\"%s\" does not say \"%s\"", diag.entries[0].text, misfits[i].error);
@@ -259,7 +321,7 @@ static void what_does_not_fit_is_refused(void **state)
     }
 }
 
-static void a_check_reports_every_problem(void **state)
+static void a_plan_reports_every_problem(void **state)
 {
     const struct kern_segment wrong[] = {
         {.tensor = {FIXED("absent")}},
@@ -273,7 +335,8 @@ static void a_check_reports_every_problem(void **state)
     buffers[2].kind = KERN_SOURCE;
     struct kern_manifest manifest = {.buffers = buffers, .n_buffers = 4};
     struct kern_diag diag = {0};
-    assert_false(kern_weights_check(&manifest, member_0, *state, &diag));
+    struct kern_weights weights;
+    assert_false(kern_weights_plan(&manifest, member_0, *state, &weights, &diag));
     assert_int_equal(diag.count, 4);
     assert_string_equal(diag.entries[0].place, "buffers.w.bind[0]");
     assert_string_equal(diag.entries[1].place, "buffers.w.bind[1]");
@@ -304,7 +367,9 @@ static void an_unknown_dtype_is_an_error_where_it_is_bound(void **state)
     assert_non_null(checkpoint);
     const struct kern_segment bind[] = {{.tensor = {FIXED("t")}}};
     struct kern_buffer buffer = buffer_of(bind, 1, 8);
-    assert_false(kern_weights_assemble(NULL, &buffer, member_0, checkpoint, bytes, &diag));
+    struct kern_manifest manifest = {.buffers = &buffer, .n_buffers = 1};
+    struct kern_weights weights;
+    assert_false(kern_weights_plan(&manifest, member_0, checkpoint, &weights, &diag));
     assert_non_null(strstr(diag.entries[0].text, "is F64, and the buffer i32"));
     assert_non_null(strstr(diag.entries[0].text, path));
     kern_safetensors_close(checkpoint);
@@ -319,8 +384,9 @@ int main(void)
         cmocka_unit_test(rows_of_two_are_interleaved),
         cmocka_unit_test(each_member_takes_its_own),
         cmocka_unit_test(large_matrices_are_cut_alike),
+        cmocka_unit_test(large_matrices_are_interleaved),
         cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(a_check_reports_every_problem),
+        cmocka_unit_test(a_plan_reports_every_problem),
         cmocka_unit_test(an_unknown_dtype_is_an_error_where_it_is_bound),
     };
     return cmocka_run_group_tests(tests, open_checkpoint, close_checkpoint);

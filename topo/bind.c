@@ -94,7 +94,8 @@ void kern_place_bind(struct kern_place *place, bool on_bus, enum kern_bind bind)
     else if (bound_already(topology, inherited))
         snprintf(place->bound, sizeof place->bound, "by the launcher");
     else if (place->numa < 0)
-        snprintf(place->bound, sizeof place->bound, "no: NUMA node of the device unknown");
+        snprintf(place->bound, sizeof place->bound,
+                 on_bus ? "no: NUMA node of the device unknown" : "no");
     else
         bind_near(topology, place, inherited);
     list_cpus(topology, place);

@@ -127,7 +127,9 @@ static bool read_file(const struct kern_world *world, const struct kern_manifest
     for (uint32_t i = 0; i < groups->count; i++)
         for (int r = 0; r < world->size; r++)
             groups->places[i].number_of[r] = -1;
-    bool good = read_lists(world, manifest, file, text, groups, numbers, diag);
+    bool good = !memchr(text, 0, length) ||
+                kern_fail(diag, KERN_EXIT_USAGE, file, "is not text: it has a NUL byte");
+    good = good && read_lists(world, manifest, file, text, groups, numbers, diag);
     for (uint32_t i = 0; good && i < groups->count; i++) {
         listed[i] = numbers[i] > 0;
         for (int r = 0; good && listed[i] && r < world->size; r++)

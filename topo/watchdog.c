@@ -65,11 +65,16 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
     const struct kern_board *board = &world->board;
     if (board->told && __atomic_exchange_n(board->told, 1, __ATOMIC_SEQ_CST))
         return;
-    snprintf(text, sizeof text,
-             "kern-rank: error: rank %d (%s) waited %g s for other ranks (%s); --timeout sets the "
-             "limit\n",
-             world->rank, world->members ? world->members[world->rank].host : "starting",
-             world->timeout, what);
+    if (world->members)
+        snprintf(text, sizeof text,
+                 "kern-rank: error: rank %d (%s) waited %g s for other ranks (%s); --timeout sets the "
+                 "limit\n",
+                 world->rank, world->members[world->rank].host, world->timeout, what);
+    else
+        snprintf(text, sizeof text,
+                 "kern-rank: error: a rank (pid %d) waited %g s for other ranks (%s); --timeout sets "
+                 "the limit\n",
+                 (int)getpid(), world->timeout, what);
     say(text);
     bool anybody = false;
     for (int r = 0; board->slots && r < world->size; r++) {
@@ -99,6 +104,21 @@ static void on_timer(int signal)
     _exit(KERN_EXIT_PEER);
 }
 
+static void on_limit(int signal)
+{
+    (void)signal;
+    char text[256];
+    const char *what = awaited;
+    if (!what)
+        return;
+    snprintf(text, sizeof text,
+             "kern-rank: error: rank %d (%s): %s did not end within %g s; a call of the driver does "
+             "not return (--timeout sets the limit)\n",
+             watched->rank, watched->members[watched->rank].host, what, watched->timeout);
+    say(text);
+    _exit(KERN_EXIT_PEER);
+}
+
 static void set_timer(double seconds)
 {
     struct itimerval value = {0};
@@ -107,17 +127,30 @@ static void set_timer(double seconds)
     setitimer(ITIMER_REAL, &value, NULL);
 }
 
+static void arm(const struct kern_world *world, const char *what, void (*handler)(int),
+                double seconds)
+{
+    if (world->timeout <= 0)
+        return;
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    watched = world;
+    awaited = what;
+    sigaction(SIGALRM, &action, NULL);
+    set_timer(seconds);
+}
+
 void kern_wait_begin(const struct kern_world *world, const char *what)
 {
     if (world->board.slots)
         world->board.slots[world->local_rank].waiting = 1;
-    if (world->timeout <= 0)
-        return;
-    struct sigaction action = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
-    watched = world;
-    awaited = what;
-    sigaction(SIGALRM, &action, NULL);
-    set_timer(world->timeout);
+    arm(world, what, on_timer, world->timeout);
+}
+
+void kern_limit_begin(const struct kern_world *world, const char *what)
+{
+    // Waits inside the step have their own deadline, and say more; this comes after them.
+    enum { GRACE = 2 };
+    arm(world, what, on_limit, world->timeout + GRACE);
 }
 
 void kern_wait_end(const struct kern_world *world)

@@ -12,6 +12,10 @@
 void kern_wait_begin(const struct kern_world *world, const char *what);
 void kern_wait_end(const struct kern_world *world);
 
+// From here to kern_wait_end this process does something that ends by itself, a step, unless the
+// driver hangs.
+void kern_limit_begin(const struct kern_world *world, const char *what);
+
 // A call that needs other ranks to return.
 #define KERN_WITH_OTHERS(world, what, call)                                                        \
     do {                                                                                           \

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of the manifest's programs make chunks of prompts and which make steps, and how much fits a
+// call and a sequence.
+#include <inttypes.h>
+
+#include "base/memory.h"
+#include "launcher/generate.h"
+
+static bool refuse(struct kern_run *run, const char *place, const char *why)
+{
+    return kern_fail(&run->diag, KERN_EXIT_USAGE, place, "%s", why);
+}
+
+// Whether [forward] reads a token for each of its rows.
+static bool reads_rows(const struct kern_generation *generation, const bool *touches)
+{
+    const uint32_t *token = generation->serving.token;
+    return (token[KERN_AXIS_ROWS] != KERN_NONE && touches[token[KERN_AXIS_ROWS]]) ||
+           (token[KERN_AXIS_RANKS] != KERN_NONE && touches[token[KERN_AXIS_RANKS]]);
+}
+
+// Whether the loop knows what to write into input [buffer].
+static bool can_fill(const struct kern_generation *generation, const struct kern_buffer *declared,
+                     uint32_t buffer)
+{
+    const struct kern_serving *serving = &generation->serving;
+    bool known = declared->fill != KERN_FILL_NONE;
+    for (size_t i = 0; i < serving->n_page_tables; i++)
+        known = known || serving->page_tables[i].buffer == buffer;
+    for (size_t i = 0; i < serving->n_line_tables; i++)
+        known = known || serving->line_tables[i].buffer == buffer;
+    return known;
+}
+
+// Whether the loop can write whatever the program reads, a token at least among it.
+static bool check_inputs(struct kern_run *run, const struct kern_forward *forward,
+                         const struct kern_program_facts *facts)
+{
+    const struct kern_manifest *manifest = run->manifest;
+    const char *program = manifest->programs[forward->program].name;
+    bool good = true, token = false;
+    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
+        const struct kern_buffer *buffer = &manifest->buffers[b];
+        if (!facts->touches_buffer[b])
+            continue;
+        token = token || buffer->fill == KERN_FILL_TOKEN;
+        if (buffer->kind == KERN_INOUT ||
+            (buffer->kind == KERN_INPUT && !can_fill(run->generation, buffer, b)))
+            good = kern_fail(&run->diag, KERN_EXIT_USAGE, program,
+                             "reads the %s \"%s\", which has no role and is no table, so "
+                             "--generate does not know what to write there",
+                             kern_buffer_kind_name(buffer->kind), buffer->name);
+    }
+    if (!token)
+        good = kern_fail(&run->diag, KERN_EXIT_USAGE, program,
+                         "reads no input with the role token, so it can be fed none");
+    return good;
+}
+
+// What --generate cannot deal out: shares of positions, and blocks that a host would.
+static bool check_states(struct kern_run *run)
+{
+    const struct kern_manifest *manifest = run->manifest;
+    const struct kern_serving *serving = &run->generation->serving;
+    bool good = true;
+    for (uint32_t s = 0; s < manifest->n_states; s++)
+        if (manifest->states[s].shard && manifest->states[s].shard->by == KERN_SHARD_BY_POSITION)
+            good = refuse(run, manifest->states[s].name,
+                          "is sharded by position; --generate keeps whole sequences on each rank");
+    for (size_t i = 0; i < serving->n_page_tables; i++)
+        if (!manifest->states[serving->page_tables[i].state].bytes_per_token)
+            good = refuse(run, manifest->buffers[serving->page_tables[i].buffer].name,
+                          "is a table of a state that is not paged, so --generate has no pages of "
+                          "it to give");
+    return good;
+}
+
+// The rows of all members count on the ranks axis. Which group it is the projection cannot say,
+// but blocks have an entry for each member, and one group is no choice.
+static bool find_members(struct kern_run *run)
+{
+    struct kern_generation *generation = run->generation;
+    const struct kern_manifest *manifest = run->manifest;
+    uint32_t blocks = generation->serving.fills[KERN_FILL_BLOCKS];
+    generation->members = 1;
+    if (generation->serving.axes[KERN_AXIS_RANKS].var == KERN_NONE)
+        return true;
+    if (blocks != KERN_NONE)
+        generation->members = manifest->buffers[blocks].shape[0].extent - 1;
+    else if (manifest->n_groups == 1)
+        generation->members = manifest->groups[0].size;
+    else if (manifest->n_groups > 1)
+        return kern_fail(&run->diag, KERN_EXIT_USAGE,
+                         manifest->vars[generation->serving.axes[KERN_AXIS_RANKS].var].name,
+                         "has the axis ranks, and there are %u groups; an input with the role "
+                         "blocks would say how many members count",
+                         manifest->n_groups);
+    return true;
+}
+
+// The most rows of one call here: what --var leaves of the axes.
+static uint64_t most_rows(const struct kern_generation *generation)
+{
+    const struct kern_serving_axis *axes = generation->serving.axes;
+    uint64_t most = generation->vars[axes[KERN_AXIS_ROWS].var];
+    if (axes[KERN_AXIS_RANKS].var == KERN_NONE)
+        return most;
+    uint64_t ranks = generation->vars[axes[KERN_AXIS_RANKS].var] / generation->members;
+    return ranks < most ? ranks : most;
+}
+
+// Steps are of one row if there are such programs, else of a var of rows, else of as many as the
+// program proposes at once and counts.
+static bool choose_steps(struct kern_run *run)
+{
+    struct kern_generation *generation = run->generation;
+    const struct kern_serving *serving = &generation->serving;
+    const struct kern_forward *best = NULL;
+    for (size_t i = 0; i < serving->n_forwards; i++) {
+        const struct kern_forward *forward = &serving->forwards[i];
+        bool steps = forward->tokens != KERN_NONE &&
+                     (forward->rows <= 1 || forward->count != KERN_NONE);
+        bool better = !best || (forward->rows == 1 && best->rows != 1) ||
+                      (best->rows != 1 && forward->rows < best->rows);
+        if (steps && better)
+            best = forward;
+    }
+    if (!best)
+        return refuse(run, "--generate",
+                      "no program makes steps: one row of each sequence or a var of them, or "
+                      "several and a count of the tokens to take, and an output of tokens");
+    generation->step_form = best->rows;
+    generation->step_rows = best->rows == KERN_ROWS_VAR ? 1 : best->rows;
+    for (size_t i = 0; i < serving->n_forwards; i++)
+        if (serving->forwards[i].rows == best->rows &&
+            serving->forwards[i].groups > generation->step_sequences)
+            generation->step_sequences = serving->forwards[i].groups;
+    uint64_t var = generation->vars[serving->axes[KERN_AXIS_GROUPS].var];
+    uint64_t fit = most_rows(generation) / generation->step_rows;
+    if (generation->step_sequences > var)
+        generation->step_sequences = var;
+    if (generation->step_sequences > fit)
+        generation->step_sequences = fit;
+    return generation->step_sequences > 0 ||
+           refuse(run, "--var", "leaves no room for the rows of one sequence in a step");
+}
+
+// Every program that a step or chunk may turn out to need can be driven, and steps produce tokens.
+static bool check_forwards(struct kern_run *run)
+{
+    struct kern_generation *generation = run->generation;
+    const struct kern_forward *chunk = kern_serving_forward(&generation->serving, 1, KERN_ROWS_VAR);
+    bool good = true;
+    for (size_t i = 0; i < generation->serving.n_forwards; i++) {
+        const struct kern_forward *forward = &generation->serving.forwards[i];
+        struct kern_program_facts facts;
+        if (forward->rows != generation->step_form && forward != chunk)
+            continue;
+        if (!kern_rank_program_facts(run->rank, forward->program, generation->vars, &facts,
+                                     &run->diag))
+            return false;
+        good = check_inputs(run, forward, &facts) && good;
+        if (forward->rows == generation->step_form && forward->tokens == KERN_NONE)
+            good = refuse(run, run->manifest->programs[forward->program].name,
+                          "would make steps, and writes no tokens");
+        if (forward == chunk && reads_rows(generation, facts.touches_buffer)) {
+            generation->chunk = forward;
+            generation->chunk_rows = most_rows(generation);
+        }
+    }
+    if (good && !generation->chunk && generation->step_rows > 1)
+        good = refuse(run, "--generate",
+                      "no program takes a prompt: a var of rows of one sequence, or one row of each");
+    return good;
+}
+
+// Lowers [most] to what the values of input [buffer] may reach; positions begin at 0.
+static bool bound_by(struct kern_run *run, enum kern_fill fill, uint64_t beyond, uint64_t *most)
+{
+    uint32_t buffer = run->generation->serving.fills[fill];
+    struct kern_provision provision = kern_rank_provision(run->rank);
+    struct kern_range range;
+    if (buffer == KERN_NONE)
+        return true;
+    if (!kern_domain_range(run->manifest, &run->manifest->buffers[buffer], run->generation->vars,
+                           &provision, &range, &run->diag))
+        return false;
+    if (range.has_hi && range.hi + (double)beyond < (double)*most)
+        *most = range.hi < 0 ? 0 : (uint64_t)range.hi + beyond;
+    return true;
+}
+
+static bool find_longest(struct kern_run *run)
+{
+    struct kern_generation *generation = run->generation;
+    uint64_t most = kern_rank_longest_sequence(run->rank);
+    uint32_t context = generation->serving.context;
+    if (context != KERN_NONE && generation->vars[context] < most)
+        most = generation->vars[context];
+    bool good = bound_by(run, KERN_FILL_POSITION, 1, &most) &&
+                bound_by(run, KERN_FILL_SEQ_LEN, 0, &most);
+    generation->longest = most;
+    return good;
+}
+
+// The lengths of prompts, and that the model knows their tokens.
+static bool check_prompt(struct kern_run *run, size_t number, const struct kern_range *range)
+{
+    const struct kern_generation *generation = run->generation;
+    const struct kern_sequence *sequence = &generation->sequences[number];
+    // Its last token is fed with the first step, unless a chunk says what follows it.
+    bool chunk = generation->chunk && generation->chunk->tokens != KERN_NONE;
+    uint64_t rows = sequence->n_prompt + (chunk ? 0 : generation->step_rows - 1);
+    if (rows > generation->longest)
+        return kern_fail(&run->diag, KERN_EXIT_USAGE, "--prompt-ids",
+                         "prompt %zu takes %" PRIu64 " rows; a sequence has %" PRIu64 " at most",
+                         number + 1, rows, generation->longest);
+    for (size_t i = 0; i < sequence->n_prompt; i++) {
+        double id = (double)sequence->prompt[i];
+        if ((range->has_lo && id < range->lo) || (range->has_hi && id > range->hi))
+            return kern_fail(&run->diag, KERN_EXIT_USAGE, "--prompt-ids",
+                             "token %zu of prompt %zu is %" PRId64
+                             "; the model's are %.0f to %.0f",
+                             i + 1, number + 1, sequence->prompt[i], range->has_lo ? range->lo : 0,
+                             range->hi);
+    }
+    return true;
+}
+
+static bool check_prompts(struct kern_run *run)
+{
+    const struct kern_generation *generation = run->generation;
+    struct kern_provision provision = kern_rank_provision(run->rank);
+    bool good = true;
+    for (enum kern_axis axis = KERN_AXIS_ROWS; axis <= KERN_AXIS_RANKS && good; axis++) {
+        uint32_t token = generation->serving.token[axis];
+        struct kern_range range;
+        if (token == KERN_NONE)
+            continue;
+        const struct kern_buffer *buffer = &run->manifest->buffers[token];
+        if (!kern_domain_range(run->manifest, buffer, generation->vars, &provision, &range,
+                               &run->diag))
+            return false;
+        if (!range.has_hi && buffer->dtype == KERN_I32) {
+            range.has_hi = true;
+            range.hi = INT32_MAX;
+        }
+        for (size_t i = 0; i < generation->count; i++)
+            good = check_prompt(run, i, &range) && good;
+    }
+    return good;
+}
+
+void kern_generate_plan(struct kern_run *run)
+{
+    struct kern_generation *generation = run->generation;
+    generation->vars = kern_calloc(run->manifest->n_vars, sizeof *generation->vars);
+    run->driven = kern_calloc(run->manifest->n_programs, sizeof *run->driven);
+    bool good = kern_run_vars(run, generation->vars);
+    good = check_states(run) && good;
+    if (good && find_members(run) && choose_steps(run) && check_forwards(run) && find_longest(run))
+        check_prompts(run);
+    uint8_t digest[KERN_SHA256_BYTES];
+    kern_sha256(generation->vars, run->manifest->n_vars * sizeof *generation->vars, digest);
+    kern_world_same(&run->world, digest, sizeof digest, "what --var says",
+                    "give every rank the same options", &run->diag);
+}

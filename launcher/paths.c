@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a run may write to: not over what it reads, and not all ranks to one file.
+#include <string.h>
+#include <sys/stat.h>
+
+#include "launcher/run.h"
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+// Whether [path], the value of [option], is none of the files that the run reads.
+static bool check_target(struct kern_run *run, const char *option, const char *path)
+{
+    struct kern_arena arena = {0};
+    const struct kern_options *options = &run->options;
+    const char *const inputs[] = {options->manifest, options->input, options->check,
+                                  options->groups_file};
+    bool good = true;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i] && same_file(path, kern_run_path(run, inputs[i], &arena)))
+            good = kern_fail(&run->diag, KERN_EXIT_USAGE, option,
+                             "%s would be written over, and this run reads it", path);
+    for (size_t i = 0; i < options->weights.count; i++)
+        if (same_file(path, options->weights.items[i]))
+            good = kern_fail(&run->diag, KERN_EXIT_USAGE, option,
+                             "%s would be written over, and this run reads it", path);
+    kern_arena_free(&arena);
+    return good;
+}
+
+bool kern_run_check_paths(struct kern_run *run)
+{
+    struct kern_arena arena = {0};
+    const struct kern_options *options = &run->options;
+    bool good = true;
+    if (options->output && run->world.size > 1 && !strstr(options->output, "{rank}"))
+        good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--output",
+                         "all %d ranks would write %s; put {rank} into the name", run->world.size,
+                         options->output);
+    else if (options->output)
+        good = check_target(run, "--output", kern_run_path(run, options->output, &arena));
+    if (options->json && run->world.rank == 0)
+        good = check_target(run, "--json", options->json) && good;
+    kern_arena_free(&arena);
+    return good;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far the loading of weights has come, on a line of the terminal that is written over.
+#ifndef KERN_LAUNCHER_PROGRESS_H
+#define KERN_LAUNCHER_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kern_load_progress {
+    uint64_t started; // base/clock.h
+    uint64_t shown;   // the last time the line was written; 0: never
+};
+
+// As kern_progress in rank/rank.h wants it: [context] is a struct kern_load_progress. Nothing is
+// shown in the first second.
+void kern_load_progress(void *context, uint64_t done, uint64_t total);
+
+// Whether stderr is a terminal, where a line can be written over.
+bool kern_load_progress_wanted(void);
+
+// Takes the line away.
+void kern_load_progress_end(const struct kern_load_progress *progress);
+
+#endif

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What the generate_*.sh tests share. KERN_TEST_ALL=1 runs every combination.
+# shellcheck source=tests/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# generates WHAT TOKENS RANKS WORD…: a run whose tokens are those of its --check-ids, TOKENS of them
+# at least.
+generates() {
+    local what=$1 tokens=$2 ranks=$3
+    shift 3
+    launch "$ranks" "$@"
+    check "$what: ends with 0" ended_with 0
+    check "$what: nothing on stderr" test ! -s "$run/err"
+    check "$what: the tokens are right" awk -v least="$tokens" \
+        '/^check ok: / { found = $(NF - 1) } END { exit found < least }' "$run/out"
+}
+
+# refused CODE WHAT WORD… -- TEXT…: a run that ends with CODE and says each text.
+refused() {
+    local code=$1 what=$2 words=()
+    shift 2
+    while [ "$1" != -- ]; do
+        words+=("$1")
+        shift
+    done
+    shift
+    launch 2 "${words[@]}"
+    check "$what: ends with $code" ended_with "$code"
+    for text in "$@"; do
+        check "$what: says \"$text\"" says "$text"
+    done
+    check "$what: each message comes once" says_each_once
+}
+
+# json FILE EXPRESSION: whether a Python expression about the report r is true.
+json() {
+    python3 -B -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$@"
+}
