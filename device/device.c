@@ -48,8 +48,12 @@ static enum outcome count_devices(struct kern_device *device, int *count, struct
         result = cu->cuDeviceGetCount(count);
     }
     if (result != CUDA_SUCCESS) {
-        device->why = kern_arena_print(&device->texts, "%s of %s returned %s (%d)", function,
-                                       device->library, result_name(device, result), (int)result);
+        const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+        bool hidden = result == CUDA_ERROR_NO_DEVICE && visible;
+        device->why = kern_arena_print(&device->texts, "%s of %s returned %s (%d)%s%s%s", function,
+                                       device->library, result_name(device, result), (int)result,
+                                       hidden ? "; CUDA_VISIBLE_DEVICES is \"" : "",
+                                       hidden ? visible : "", hidden ? "\"" : "");
         return ABSENT;
     }
     if (*count < 1) {

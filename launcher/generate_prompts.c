@@ -16,13 +16,15 @@ bool kern_generate_parse_ids(const char *text, const char *option, const int64_t
     for (const char *at = text; *at; at++)
         most += *at == ',';
     int64_t *found = kern_arena_array(arena, most, sizeof *found);
+    size_t n = 0;
+    *ids = found;
     *count = 0;
     for (const char *at = text;; at++) {
         char *end = NULL;
         errno = 0;
         bool digit = *at >= '0' && *at <= '9';
         if (digit)
-            found[(*count)++] = strtoll(at, &end, 10);
+            found[n++] = strtoll(at, &end, 10);
         if (!digit || errno || (*end && *end != ','))
             return kern_fail(diag, KERN_EXIT_USAGE, option,
                              "\"%s\" will not do; it takes tokens as numbers, like 1,2,3", text);
@@ -30,7 +32,7 @@ bool kern_generate_parse_ids(const char *text, const char *option, const int64_t
             break;
         at = end;
     }
-    *ids = found;
+    *count = n;
     return true;
 }
 

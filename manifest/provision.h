@@ -6,8 +6,8 @@
 
 #include "manifest/manifest.h"
 
-// What is never given to a sequence: of the pages one for padding rows; of the slots number 0, which
-// kernels may treat as a null line, and one for padding rows.
+// What is never given to a sequence: of the pages one for padding rows; of the slots number 0,
+// which kernels may treat as a null line, and one for padding rows.
 #define KERN_HELD_PAGES 1
 #define KERN_HELD_SLOTS 2
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manifest/verify.h"
 
-
 #include "manifest/suggest.h"
 
 // A search looks at every name there is; a manifest in which everything is misspelt gets no more.

@@ -26,8 +26,9 @@ static bool check_memory(const struct kern_host_layout *layout,
     for (size_t i = 0; i < memory->n; i++) {
         bool open = i == 0 && layout->shape[0] == 0;
         if (open ? memory->shape[0] == 0 : memory->shape[i] != layout->shape[i]) {
-            return kern_fail(diag, KERN_EXIT_USAGE, place, "extent %zu of the memory is %llu; %s%llu",
-                             i, (unsigned long long)memory->shape[i],
+            return kern_fail(diag, KERN_EXIT_USAGE, place,
+                             "extent %zu of the memory is %llu; %s%llu", i,
+                             (unsigned long long)memory->shape[i],
                              open ? "it must be at least " : "the state is declared with ",
                              (unsigned long long)(open ? 1 : layout->shape[i]));
         }

@@ -127,9 +127,8 @@ static bool append_fresh(struct kern_lease *lease, uint64_t count, struct kern_d
         append_page(lease, rank_pool_take(&lease->rank->pool, RANK_PAGES));
     }
     for (size_t from = first, end; from < lease->n_pages; from = end) {
-        for (end = from + 1;
-             end < lease->n_pages && lease->pages[end] == lease->pages[end - 1] + 1; end++) {
-        }
+        for (end = from + 1; end < lease->n_pages && lease->pages[end] == lease->pages[end - 1] + 1;
+             end++) {}
         if (!zero_objects(lease->rank, RANK_PAGES, lease->pages[from], end - from, diag)) {
             return false;
         }

@@ -68,8 +68,9 @@ static bool open_checkpoint(struct kern_rank *rank, const char *const *paths, si
     size_t n_bound = count_bound(rank->manifest);
     if (n_bound > 0 && n_paths == 0) {
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
-                         "%zu buffers are bound to tensors of a checkpoint and none was given",
-                         n_bound);
+                         "%zu buffer%s bound to tensors of a checkpoint; name it with --weights "
+                         "FILE or DIRECTORY",
+                         n_bound, n_bound == 1 ? " is" : "s are");
     }
     rank->checkpoint = kern_calloc(1, sizeof(*rank->checkpoint));
     if (n_bound == 0) {

@@ -63,8 +63,8 @@ static uint64_t find_most(const struct rank_pool *pool, enum rank_kind kind, boo
     enum rank_kind other = kind == RANK_PAGES ? RANK_SLOTS : RANK_PAGES;
     const struct rank_objects *others = &pool->kinds[other];
     uint64_t now = covered_by_kind(pool, kind, own->first);
-    uint64_t gain = covered_by_kind(pool, other, others->first) -
-                    covered_by_kind(pool, other, others->held);
+    uint64_t gain =
+        covered_by_kind(pool, other, others->first) - covered_by_kind(pool, other, others->held);
     return fixed || now == 0 || gain == 0 ? own->first : most_within(pool, kind, now + gain);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // States: memory that the manifest sizes per token, per sequence or as it is, and never describes.
-// Paged and per-sequence ones are in the pool (rank/pool.h), save those that are exported: importers
-// map one allocation whole, so what they import is there from the beginning and stays.
+// Paged and per-sequence ones are in the pool (rank/pool.h), save those that are exported:
+// importers map one allocation whole, so what they import is there from the beginning and stays.
 #include "rank/internal.h"
 
 #include "manifest/provision.h"
@@ -63,9 +63,8 @@ static size_t wish_for(const struct kern_rank *rank, const struct kern_provision
             continue;
         }
         states[count] = s;
-        ranges[count++] = (struct rank_range){.kind = state->kind,
-                                              .name = rank->manifest->states[s].name,
-                                              .object = state->object};
+        ranges[count++] = (struct rank_range){
+            .kind = state->kind, .name = rank->manifest->states[s].name, .object = state->object};
     }
     return count;
 }
@@ -120,8 +119,8 @@ bool rank_states_allocate(struct kern_rank *rank, struct kern_diag *diag)
     rank->page = plan.page;
     rank->states = kern_arena_array(&rank->arena, n_states, sizeof(*rank->states));
     rank->blocks = kern_arena_array(&rank->arena, n_states, sizeof(*rank->blocks));
-    rank->provision = (struct kern_provision){
-        .tokens = plan.tokens, .slots = plan.slots, .blocks = rank->blocks};
+    rank->provision =
+        (struct kern_provision){.tokens = plan.tokens, .slots = plan.slots, .blocks = rank->blocks};
     bool pooled = false;
     for (uint32_t s = 0; s < n_states; s++) {
         if (!measure(rank, &plan, s, diag)) {

@@ -17,8 +17,12 @@ generates() {
         '/^check ok: / { found = $(NF - 1) } END { exit found < least }' "$run/out"
 }
 
-# refused CODE WHAT WORD… -- TEXT…: a run that ends with CODE and says each text.
+# refused CODE WHAT WORD… -- TEXT…: a run that ends with CODE and says each text. They run side by
+# side; end_jobs waits for them.
 refused() {
+    job see_refused "$@"
+}
+see_refused() {
     local code=$1 what=$2 words=()
     shift 2
     while [ "$1" != -- ]; do
@@ -26,12 +30,13 @@ refused() {
         shift
     done
     shift
-    launch 2 "${words[@]}"
+    launch "${ranks:-1}" "${words[@]}"
     check "$what: ends with $code" ended_with "$code"
     for text in "$@"; do
         check "$what: says \"$text\"" says "$text"
     done
     check "$what: each message comes once" says_each_once
+    check "$what: nothing is left" nothing_left
 }
 
 # json FILE EXPRESSION: whether a Python expression about the report r is true.

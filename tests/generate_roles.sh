@@ -9,14 +9,17 @@
 models=$work/models
 python3 -B "$source_dir/tests/generate_roles.py" "$build/tests/generate_kernels" "$models" || exit 1
 
-for way in bounds steps packed fixed silent rounds ranks; do
-    ranks=1
-    [ $way = ranks ] && ranks=2
-    generates "$way" 150 $ranks "$models/$way/model.json" --generate 30 --check-ids "$models/greedy.json"
-    check "$way: nothing is left" nothing_left
+sums() { # WAY RANKS
+    generates "$1" 150 "$2" "$models/$1/model.json" --generate 30 --check-ids "$models/greedy.json"
+    check "$1: nothing is left" nothing_left
+}
+for way in bounds steps packed fixed silent rounds; do
+    job sums "$way" 1
 done
-generates "rounds at the end of a sequence" 50 1 "$models/rounds/model.json" --generate 120 \
+job sums ranks 2
+job generates "rounds at the end of a sequence" 50 1 "$models/rounds/model.json" --generate 120 \
     --check-ids "$models/greedy.json"
+end_jobs
 
 # Drawing: what is asked for reaches every sequence, and a seed's draws depend on nothing else.
 generates "ways to draw" 150 1 "$models/bounds/model.json" --generate 30 --top-k 3 --top-p 0.5 \
@@ -34,9 +37,8 @@ texts = [p["ids"] for path in sys.argv[1:] for p in json.load(open(path))["gener
 sys.exit(0 if len(set(map(tuple, texts))) == 6 else 1)' "$work/a.json" "$work/b.json"
 
 # Programs that cannot be driven.
-launch 1 "$models/only_rounds/model.json" --generate 1 --prompt-ids 1
-check "only rounds: ends with 2" ended_with 2
-check "only rounds: it is said" says "no program takes a prompt"
+refused 2 "only rounds" "$models/only_rounds/model.json" --generate 1 --prompt-ids 1 -- \
+    "no program takes a prompt"
 
 edit() { # NAME STATEMENT: the manifest of "steps" after a Python statement, in $models/steps
     python3 -B -c 'import json, sys
@@ -47,9 +49,7 @@ json.dump(m, open(f"{sys.argv[1]}/{sys.argv[2]}.json", "w"))' "$models/steps" "$
 }
 refused_edit() { # NAME STATEMENT TEXT
     edit "$1" "$2"
-    launch 1 "$models/steps/$1.json" --generate 1 --prompt-ids 1
-    check "$1: ends with 2" ended_with 2
-    check "$1: says \"$3\"" says "$3"
+    refused 2 "$1" "$models/steps/$1.json" --generate 1 --prompt-ids 1 -- "$3"
 }
 refused_edit role "del buffers['top_k']['fill']" \
     'step: reads the input "top_k", which has no role and is no table'
@@ -58,4 +58,5 @@ states['kv']['shard'] = {'group': 'tp', 'by': 'position'}" 'kv: is sharded by po
 refused_edit token "del buffers['token']['fill'], buffers['first']['fill']
 buffers['token']['fill'] = 'valid'; del buffers['valid']['fill']" 'reads no input with the role token'
 refused_edit stage "m['cut'] = {'id': 'x', 'stage': 0, 'stages': 2}" "is stage 0 of 2 of a pipeline"
+end_jobs
 finish

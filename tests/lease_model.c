@@ -9,10 +9,6 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "manifest/provision.h"
-
-static const uint64_t held_of[RANK_KINDS] = {[RANK_PAGES] = KERN_HELD_PAGES,
-                                             [RANK_SLOTS] = KERN_HELD_SLOTS};
 
 uint64_t model_random(struct model *model, uint64_t below)
 {
@@ -22,22 +18,12 @@ uint64_t model_random(struct model *model, uint64_t below)
     return model->random % below;
 }
 
-static uint64_t most(const struct model *model, enum rank_kind kind)
-{
-    return model->rank->pool.kinds[kind].most;
-}
-
-static bool has(const struct model *model, enum rank_kind kind)
-{
-    return model->rank->pool.kinds[kind].first != 0;
-}
-
 // What the pool says is there.
 static void read_present(struct model *model)
 {
     for (enum rank_kind kind = 0; kind < RANK_KINDS; kind++) {
         const uint64_t *bits = model->rank->pool.kinds[kind].present.levels[0];
-        for (uint32_t id = 0; id < most(model, kind); id++) {
+        for (uint32_t id = 0; id < model_most(model, kind); id++) {
             model->present[kind][id] = bits[id / 64] >> id % 64 & 1;
         }
     }
@@ -96,128 +82,6 @@ void model_close(struct model *model)
     assert_int_equal(counts.broken, 0);
 }
 
-// Chunks that the present objects cover, counted position by position.
-static uint64_t chunks_of(const struct model *model, bool present[RANK_KINDS][MODEL_IDS])
-{
-    uint64_t count = 0, chunk = model->rank->pool.chunk;
-    for (uint32_t s = 0; s < model->manifest->n_states; s++) {
-        const struct rank_state *state = &model->rank->states[s];
-        if (state->object == 0 || state->mapping.mapped != 0) {
-            continue;
-        }
-        uint64_t end = 0; // the first position not counted yet
-        for (uint32_t id = 0; id < most(model, state->kind); id++) {
-            if (present[state->kind][id]) {
-                uint64_t first = id * state->object / chunk;
-                uint64_t last = ((id + 1) * state->object - 1) / chunk;
-                first = first < end ? end : first;
-                count += last + 1 > first ? last + 1 - first : 0;
-                end = last + 1;
-            }
-        }
-    }
-    return count;
-}
-
-// Whether so many objects, the lowest, have enough chunks.
-static bool fits_alone(const struct model *model, uint64_t pages, uint64_t slots)
-{
-    static bool present[RANK_KINDS][MODEL_IDS];
-    const uint64_t count[RANK_KINDS] = {[RANK_PAGES] = pages, [RANK_SLOTS] = slots};
-    memset(present, 0, sizeof(present));
-    for (enum rank_kind kind = 0; kind < RANK_KINDS; kind++) {
-        if (count[kind] > most(model, kind)) {
-            return false;
-        }
-        memset(present[kind], 1, count[kind]);
-    }
-    return chunks_of(model, present) <= model->rank->pool.n_chunks;
-}
-
-static uint64_t count_free(const struct model *model, enum rank_kind kind)
-{
-    uint64_t count = 0;
-    for (uint32_t id = 0; id < most(model, kind); id++) {
-        count += model->present[kind][id] && model->users[kind][id] == 0;
-    }
-    return count;
-}
-
-static bool add_lowest_absent(struct model *model, enum rank_kind kind, uint64_t count)
-{
-    for (uint32_t id = 0; count > 0 && id < most(model, kind); id++) {
-        if (!model->present[kind][id]) {
-            model->present[kind][id] = true;
-            count--;
-        }
-    }
-    return count == 0;
-}
-
-static bool remove_highest_free(struct model *model, enum rank_kind kind)
-{
-    for (uint64_t id = most(model, kind); id-- > 0;) {
-        if (model->present[kind][id] && model->users[kind][id] == 0) {
-            model->present[kind][id] = false;
-            return true;
-        }
-    }
-    return false;
-}
-
-// Whether so many free objects can be had; then they are present.
-static bool provide(struct model *model, const uint64_t need[RANK_KINDS])
-{
-    bool before[RANK_KINDS][MODEL_IDS];
-    uint64_t spare[RANK_KINDS];
-    memcpy(before, model->present, sizeof(before));
-    bool enough = true;
-    for (enum rank_kind kind = 0; kind < RANK_KINDS; kind++) {
-        uint64_t there = count_free(model, kind);
-        spare[kind] = there > need[kind] ? there - need[kind] : 0;
-        enough = (there >= need[kind] || add_lowest_absent(model, kind, need[kind] - there)) &&
-                 enough;
-    }
-    while (enough && chunks_of(model, model->present) > model->rank->pool.n_chunks) {
-        enum rank_kind kind = spare[RANK_PAGES] > 0 ? RANK_PAGES : RANK_SLOTS;
-        enough = spare[kind] > 0 && remove_highest_free(model, kind);
-        spare[kind]--;
-    }
-    if (!enough) {
-        memcpy(model->present, before, sizeof(before));
-    }
-    return enough;
-}
-
-// What the rank should say to a request for [fresh] pages for a lease of [total], and for a slot
-// if [slot], beside [others] leases of [pages] pages together that must live.
-static enum kern_denial answer(struct model *model, uint64_t fresh, uint64_t total, bool slot,
-                               uint64_t others, uint64_t pages)
-{
-    const uint64_t need[RANK_KINDS] = {[RANK_PAGES] = fresh,
-                                       [RANK_SLOTS] = slot && has(model, RANK_SLOTS)};
-    if (total > model->rank->leases.row_pages) {
-        return KERN_LEASE_EXCEEDS_ROW;
-    }
-    if (!fits_alone(model, has(model, RANK_PAGES) ? held_of[RANK_PAGES] + pages : 0,
-                    has(model, RANK_SLOTS) ? held_of[RANK_SLOTS] + 1 + others : 0)) {
-        return KERN_LEASE_EXCEEDS_POOL;
-    }
-    return provide(model, need) ? KERN_LEASE_GRANTED : KERN_LEASE_BUSY;
-}
-
-static uint32_t take_lowest(struct model *model, enum rank_kind kind)
-{
-    for (uint32_t id = 0; id < most(model, kind); id++) {
-        if (model->present[kind][id] && model->users[kind][id] == 0) {
-            model->users[kind][id] = 1;
-            return id;
-        }
-    }
-    fail_msg("the model has no free page or slot");
-    return 0;
-}
-
 static bool is_of(const struct model *model, size_t state, enum rank_kind kind)
 {
     return state < model->manifest->n_states && model->rank->states[state].object != 0 &&
@@ -251,14 +115,14 @@ static void append(struct model *model, struct model_lease *lease, uint32_t id,
 static void append_fresh(struct model *model, struct model_lease *lease, uint64_t total)
 {
     while (lease->n_pages < total) {
-        append(model, lease, take_lowest(model, RANK_PAGES), NULL, 0);
+        append(model, lease, model_take(model, RANK_PAGES), NULL, 0);
     }
 }
 
 static void take_slot(struct model *model, struct model_lease *lease,
                       const struct model_lease *parent)
 {
-    lease->slot = has(model, RANK_SLOTS) ? take_lowest(model, RANK_SLOTS) : 0;
+    lease->slot = model_has(model, RANK_SLOTS) ? model_take(model, RANK_SLOTS) : 0;
     for (size_t s = 0; s < MODEL_STATES; s++) {
         if (is_of(model, s, RANK_SLOTS)) {
             lease->slot_bytes[s] = expect(model, s, parent != NULL ? parent->slot_bytes[s] : NULL);
@@ -269,7 +133,7 @@ static void take_slot(struct model *model, struct model_lease *lease,
 static uint64_t pages_for(const struct model *model, uint64_t tokens)
 {
     uint64_t page = kern_rank_page_tokens(model->rank);
-    return has(model, RANK_PAGES) ? (tokens + page - 1) / page : 0;
+    return model_has(model, RANK_PAGES) ? (tokens + page - 1) / page : 0;
 }
 
 static void check_object(const struct model *model, size_t state, uint32_t id,
@@ -288,8 +152,8 @@ static void check_zero(const struct model *model, bool all)
     static const unsigned char zeros[4096];
     for (size_t s = 0; s < model->manifest->n_states; s++) {
         const struct rank_state *state = &model->rank->states[s];
-        for (uint32_t id = 0; state->object != 0 && id < most(model, state->kind); id++) {
-            if (model->present[state->kind][id] && (all || id < held_of[state->kind])) {
+        for (uint32_t id = 0; state->object != 0 && id < model_most(model, state->kind); id++) {
+            if (model->present[state->kind][id] && (all || id < model_held[state->kind])) {
                 check_object(model, s, id, zeros);
             }
         }
@@ -302,8 +166,8 @@ bool model_allocate(struct model *model)
         return false;
     }
     for (enum rank_kind kind = 0; kind < RANK_KINDS; kind++) {
-        assert_true(most(model, kind) <= MODEL_IDS);
-        for (uint32_t id = 0; has(model, kind) && id < held_of[kind]; id++) {
+        assert_true(model_most(model, kind) <= MODEL_IDS);
+        for (uint32_t id = 0; model_has(model, kind) && id < model_held[kind]; id++) {
             model->users[kind][id] = 1;
         }
     }
@@ -322,15 +186,15 @@ static void check_lease(const struct model *model, const struct model_lease *lea
     assert_int_equal(kern_lease_shared_tokens(lease->lease), lease->shared * page);
     for (size_t p = 0; p < count; p++) {
         assert_int_equal(pages[p], lease->pages[p]);
-        assert_true(pages[p] >= held_of[RANK_PAGES]);
+        assert_true(pages[p] >= model_held[RANK_PAGES]);
         if (!lease->asleep && p >= lease->shared) {
             assert_int_equal(model->users[RANK_PAGES][pages[p]], 1);
             assert_int_equal(kern_lease_token_slot(lease->lease, p * page + page - 1),
                              pages[p] * page + page - 1);
         }
     }
-    assert_true(!has(model, RANK_SLOTS) || lease->slot >= held_of[RANK_SLOTS]);
-    assert_true(!has(model, RANK_SLOTS) || model->users[RANK_SLOTS][lease->slot] == 1);
+    assert_true(!model_has(model, RANK_SLOTS) || lease->slot >= model_held[RANK_SLOTS]);
+    assert_true(!model_has(model, RANK_SLOTS) || model->users[RANK_SLOTS][lease->slot] == 1);
     for (size_t s = 0; s < MODEL_STATES; s++) {
         for (size_t p = 0; is_of(model, s, RANK_PAGES) && p < count; p++) {
             check_object(model, s, pages[p], lease->page_bytes[s][p]);
@@ -344,7 +208,7 @@ static void check_lease(const struct model *model, const struct model_lease *lea
 static uint64_t extent(const struct model *model, enum rank_kind kind)
 {
     uint64_t end = 0;
-    for (uint32_t id = 0; id < most(model, kind); id++) {
+    for (uint32_t id = 0; id < model_most(model, kind); id++) {
         end = model->present[kind][id] ? id + 1u : end;
     }
     return end;
@@ -353,11 +217,11 @@ static uint64_t extent(const struct model *model, enum rank_kind kind)
 void model_check(struct model *model)
 {
     struct kern_provision provision = kern_rank_provision(model->rank);
-    if (has(model, RANK_PAGES)) {
+    if (model_has(model, RANK_PAGES)) {
         assert_int_equal(provision.tokens,
                          extent(model, RANK_PAGES) * kern_rank_page_tokens(model->rank));
     }
-    if (has(model, RANK_SLOTS)) {
+    if (model_has(model, RANK_SLOTS)) {
         assert_int_equal(provision.slots, extent(model, RANK_SLOTS));
     }
     for (size_t i = 0; i < MODEL_LEASES; i++) {
@@ -390,7 +254,7 @@ enum kern_denial model_lease_open(struct model *model, size_t at, uint64_t token
 {
     struct model_lease *lease = &model->leases[at];
     uint64_t pages = pages_for(model, tokens);
-    enum kern_denial expected = answer(model, pages, pages, true, 0, pages), said;
+    enum kern_denial expected = model_answer(model, pages, pages, true, 0, pages), said;
     lease->lease = kern_lease_open(model->rank, tokens, &said, &model->diag);
     assert_int_equal(lease->lease != NULL, said == KERN_LEASE_GRANTED);
     if (judge(model, said, expected, may_fail)) {
@@ -407,7 +271,7 @@ enum kern_denial model_lease_grow(struct model *model, size_t at, uint64_t token
     uint64_t pages = pages_for(model, tokens);
     enum kern_denial expected = KERN_LEASE_GRANTED, said;
     if (pages > lease->n_pages) {
-        expected = answer(model, pages - lease->n_pages, pages, false, 0, pages);
+        expected = model_answer(model, pages - lease->n_pages, pages, false, 0, pages);
     }
     bool grown = lease->asleep ? kern_lease_wake(lease->lease, tokens, &said, &model->diag)
                                : kern_lease_grow(lease->lease, tokens, &said, &model->diag);
@@ -425,9 +289,9 @@ enum kern_denial model_lease_fork(struct model *model, size_t parent, size_t at,
 {
     struct model_lease *from = &model->leases[parent], *lease = &model->leases[at];
     uint64_t pages = pages_for(model, tokens), kept = pages_for(model, length);
-    size_t whole = has(model, RANK_PAGES) ? length / kern_rank_page_tokens(model->rank) : 0;
-    enum kern_denial said, expected = answer(model, pages - whole, pages, true, 1,
-                                             from->n_pages + pages - whole);
+    size_t whole = model_has(model, RANK_PAGES) ? length / kern_rank_page_tokens(model->rank) : 0;
+    enum kern_denial said, expected = model_answer(model, pages - whole, pages, true, 1,
+                                                   from->n_pages + pages - whole);
     lease->lease = kern_lease_fork(from->lease, length, tokens, &said, &model->diag);
     assert_int_equal(lease->lease != NULL, said == KERN_LEASE_GRANTED);
     if (judge(model, said, expected, may_fail)) {
@@ -436,7 +300,7 @@ enum kern_denial model_lease_fork(struct model *model, size_t parent, size_t at,
             append(model, lease, from->pages[p], from, p);
         }
         if (kept > whole) {
-            append(model, lease, take_lowest(model, RANK_PAGES), from, whole);
+            append(model, lease, model_take(model, RANK_PAGES), from, whole);
         }
         append_fresh(model, lease, pages);
         take_slot(model, lease, from);
@@ -474,7 +338,7 @@ void model_lease_close(struct model *model, size_t at)
     struct model_lease *lease = &model->leases[at];
     kern_lease_close(lease->lease);
     drop(model, lease, 0);
-    model->users[RANK_SLOTS][lease->slot] -= has(model, RANK_SLOTS);
+    model->users[RANK_SLOTS][lease->slot] -= model_has(model, RANK_SLOTS);
     forget(lease);
 }
 
@@ -498,24 +362,4 @@ void model_lease_write(struct model *model, size_t at)
             scribble(model, s, lease->slot, lease->slot_bytes[s]);
         }
     }
-}
-
-uint64_t model_most_pages(const struct model *model)
-{
-    uint64_t pages = 0;
-    while (fits_alone(model, held_of[RANK_PAGES] + pages + 1,
-                      has(model, RANK_SLOTS) ? held_of[RANK_SLOTS] + 1 : 0)) {
-        pages++;
-    }
-    return pages;
-}
-
-uint64_t model_most_leases(const struct model *model)
-{
-    uint64_t slots = 0;
-    while (fits_alone(model, has(model, RANK_PAGES) ? held_of[RANK_PAGES] : 0,
-                      held_of[RANK_SLOTS] + slots + 1)) {
-        slots++;
-    }
-    return slots;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model of leases for rank_leases_test: a rank over the tiny driver, and beside it what each lease
-// should have and hold, byte by byte, computed from sets of ids and without a driver.
+// A model of leases for rank_leases_test: a rank over the tiny driver, and beside it what each
+// lease should have and hold, byte by byte, computed from sets of ids and without a driver.
 #ifndef KERN_TESTS_LEASE_MODEL_H
 #define KERN_TESTS_LEASE_MODEL_H
 
@@ -43,7 +43,8 @@ void model_create(struct model *model, const char *json, size_t granule, uint64_
 // again.
 bool model_allocate(struct model *model);
 
-// Destroys the rank with all leases and checks that the driver holds nothing and no rule was broken.
+// Destroys the rank with all leases and checks that the driver holds nothing and no rule was
+// broken.
 void model_close(struct model *model);
 
 uint64_t model_random(struct model *model, uint64_t below);
@@ -64,6 +65,20 @@ void model_lease_write(struct model *model, size_t at);
 // Checks that every lease has what it should have, and that its bytes are what they were.
 void model_check(struct model *model);
 
+// lease_model_ids.c
+
+// Objects of each kind that are never a sequence's.
+extern const uint64_t model_held[RANK_KINDS];
+// How many objects there could ever be, and whether there are any.
+uint64_t model_most(const struct model *model, enum rank_kind kind);
+bool model_has(const struct model *model, enum rank_kind kind);
+// What the rank should say to a request for [fresh] pages for a lease of [total], and for a slot
+// if [slot], beside [others] other leases that must live; [pages] are those of all these leases
+// together. If it is to be granted, enough of them are free afterwards.
+enum kern_denial model_answer(struct model *model, uint64_t fresh, uint64_t total, bool slot,
+                              uint64_t others, uint64_t pages);
+// Takes the lowest free object, of which there is one.
+uint32_t model_take(struct model *model, enum rank_kind kind);
 // The most pages of one lease, and the most leases without pages, counted up from nothing.
 uint64_t model_most_pages(const struct model *model);
 uint64_t model_most_leases(const struct model *model);

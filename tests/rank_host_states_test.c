@@ -72,8 +72,12 @@ static void a_layout_that_differs_is_refused(void **state)
         const char *says;
     } cases[] = {
         {"kv", {0, KERN_I32, kv_shape, kv_strides, 3}, "address 0"},
-        {"kv", {4096, KERN_F32, kv_shape, kv_strides, 3}, "holds f32, the state is declared as i32"},
-        {"kv", {4096, KERN_I32, kv_shape, kv_strides, 2}, "2 extents, the state is declared with 3"},
+        {"kv",
+         {4096, KERN_F32, kv_shape, kv_strides, 3},
+         "holds f32, the state is declared as i32"},
+        {"kv",
+         {4096, KERN_I32, kv_shape, kv_strides, 2},
+         "2 extents, the state is declared with 3"},
         {"kv", {4096, KERN_I32, none, kv_strides, 3}, "extent 0 of the memory is 0; it must be"},
         {"kv", {4096, KERN_I32, fewer, kv_strides, 3}, "extent 1 of the memory is 7; the state"},
         {"kv", {4096, KERN_I32, kv_shape, wide, 3}, "stride 1 of the memory is 8 elements"},
@@ -113,12 +117,12 @@ static void kernels_write_what_is_lent(void **state)
     const struct kern_cuda *cu = &fixture.device->cu;
     assert_int_equal(cu->cuMemAlloc(&kv, KV_BYTES), CUDA_SUCCESS);
     assert_int_equal(cu->cuMemAlloc(&w, 24), CUDA_SUCCESS);
-    assert_true(bind(&fixture, "kv",
-                     (struct kern_host_memory){kv, KERN_I32, kv_shape, kv_strides, 3}));
+    assert_true(
+        bind(&fixture, "kv", (struct kern_host_memory){kv, KERN_I32, kv_shape, kv_strides, 3}));
     assert_true(bind(&fixture, "w", (struct kern_host_memory){w, KERN_F32, w_shape, w_strides, 2}));
     assert_true(kern_rank_compile(fixture.rank, &fixture.diag));
-    assert_false(bind(&fixture, "w",
-                      (struct kern_host_memory){w, KERN_F32, w_shape, w_strides, 2}));
+    assert_false(
+        bind(&fixture, "w", (struct kern_host_memory){w, KERN_F32, w_shape, w_strides, 2}));
     fixture_expect(&fixture, KERN_EXIT_USAGE, "states.w", "before programs are compiled", NULL);
 
     int32_t word = 37;

@@ -15,8 +15,8 @@
 #include "tests/lease_model.h"
 #include "tests/rank_fixture.h"
 
-// States, what else the manifest has, its buffers and the calls of its program: page tables of [row]
-// pages of 4 tokens into state k, and one call for every state.
+// States, what else the manifest has, its buffers and the calls of its program: page tables of
+// [row] pages of 4 tokens into state k, and one call for every state.
 // clang-format off
 #define OP(name, param)                                                                            \
     "'" name "': {'params': ['" param "'], 'impl': {'launches': [{'module': 'm', 'entry': 'e',"    \
@@ -185,8 +185,7 @@ static void capacity_is_exact(void **state)
 // Pages for many tokens, then many slots, then pages again, with one lease that lives through it.
 static void change_places(struct model *model)
 {
-    while (model_lease_open(model, 0, 6, true) == KERN_LEASE_FAILED) {
-    }
+    while (model_lease_open(model, 0, 6, true) == KERN_LEASE_FAILED) {}
     model_lease_write(model, 0);
     for (int round = 0; round < 2; round++) {
         for (size_t at = 1; at < MODEL_LEASES; at++) {
@@ -201,24 +200,22 @@ static void change_places(struct model *model)
             model_lease_write(model, at);
             model_check(model);
         }
-        while (model_lease_fork(model, 0, MODEL_LEASES - 1, 6, 7, true) == KERN_LEASE_FAILED) {
-        }
+        while (model_lease_fork(model, 0, MODEL_LEASES - 1, 6, 7, true) == KERN_LEASE_FAILED) {}
         for (size_t at = 1; at < MODEL_LEASES; at++) {
             if (model->leases[at].lease != NULL) {
                 model_lease_close(model, at);
             }
         }
     }
-    while (model_lease_grow(model, 0, 40, true) == KERN_LEASE_FAILED) {
-    }
+    while (model_lease_grow(model, 0, 40, true) == KERN_LEASE_FAILED) {}
     model_check(model);
 }
 
 // How often a life with remaps calls each function at least, after the rank has its memory, so that
 // a failure which is never met does not look like one that is handled.
 static const unsigned calls_of[TINY_FUNCTIONS] = {
-    [TINY_MAP] = 5,    [TINY_SET_ACCESS] = 3,  [TINY_UNMAP] = 5,        [TINY_MEMSET] = 20,
-    [TINY_COPY] = 3,   [TINY_SYNCHRONIZE] = 1, [TINY_SET_CURRENT] = 20,
+    [TINY_MAP] = 5,  [TINY_SET_ACCESS] = 3,  [TINY_UNMAP] = 5,        [TINY_MEMSET] = 20,
+    [TINY_COPY] = 3, [TINY_SYNCHRONIZE] = 1, [TINY_SET_CURRENT] = 20,
 };
 
 static void the_driver_refuses_a_call(void **state)

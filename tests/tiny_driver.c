@@ -8,8 +8,8 @@
 #include "base/memory.h"
 
 #define RESERVATIONS_MAX 32
-#define PLAIN_ADDRESS 0x1000ull             // of every allocation that is not mapped
-#define FIRST_ADDRESS 0x100000000000ull     // of reservations
+#define PLAIN_ADDRESS 0x1000ull         // of every allocation that is not mapped
+#define FIRST_ADDRESS 0x100000000000ull // of reservations
 
 struct memory {
     size_t bytes;
@@ -41,10 +41,14 @@ static struct {
 } tiny;
 
 static const char *const names[] = {
-    [TINY_CREATE] = "cuMemCreate",           [TINY_RESERVE] = "cuMemAddressReserve",
-    [TINY_MAP] = "cuMemMap",                 [TINY_SET_ACCESS] = "cuMemSetAccess",
-    [TINY_UNMAP] = "cuMemUnmap",             [TINY_MEMSET] = "cuMemsetD8Async",
-    [TINY_COPY] = "cuMemcpyDtoDAsync",       [TINY_SYNCHRONIZE] = "cuStreamSynchronize",
+    [TINY_CREATE] = "cuMemCreate",
+    [TINY_RESERVE] = "cuMemAddressReserve",
+    [TINY_MAP] = "cuMemMap",
+    [TINY_SET_ACCESS] = "cuMemSetAccess",
+    [TINY_UNMAP] = "cuMemUnmap",
+    [TINY_MEMSET] = "cuMemsetD8Async",
+    [TINY_COPY] = "cuMemcpyDtoDAsync",
+    [TINY_SYNCHRONIZE] = "cuStreamSynchronize",
     [TINY_SET_CURRENT] = "cuCtxSetCurrent",
 };
 

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "topo/watchdog.h"
 
-enum { ALARM_TAG = 7001 };
+enum { ALARM_TAG = 7001, START_SECONDS = 15 };
 
 // A launcher that MPI does not know starts every process as a job of one; each would then run
 // alone and look right.
@@ -28,6 +28,10 @@ bool kern_world_open(struct kern_world *world, struct kern_diag *diag)
 {
     int running = 0, started = MPI_SUCCESS;
     MPI_Initialized(&running);
+    // The launcher itself cannot end in order while MPI comes up, so that gets time to do so.
+    double timeout = world->timeout;
+    if (timeout > 0 && timeout < START_SECONDS)
+        world->timeout = START_SECONDS;
     kern_wait_begin(world, "starting MPI");
     if (!running)
         started = MPI_Init(NULL, NULL);
@@ -58,6 +62,7 @@ bool kern_world_open(struct kern_world *world, struct kern_diag *diag)
     free(number);
     kern_board_open(&world->board, world->node_comm, world->local_rank, world->local_size);
     kern_wait_end(world);
+    world->timeout = timeout;
     return check_singleton(world, diag);
 }
 
