@@ -45,8 +45,8 @@ static bool compare_result(struct kern_run *run, const struct kern_result *mine,
         return true;
     struct kern_arena arena = {0};
     kern_fail(&run->diag, KERN_EXIT_CHECK, buffer->name,
-              "%zu of %zu elements differ from those of %s; the first is %s: %.9g, there %.9g", wrong,
-              count, other, kern_result_position(run, mine, first, &arena),
+              "%zu of %zu elements differ from those of %s; the first is %s: %.9g, there %.9g",
+              wrong, count, other, kern_result_position(run, mine, first, &arena),
               kern_element_real(buffer->dtype, mine->bytes, first),
               kern_element_real(buffer->dtype, theirs->bytes, first));
     kern_arena_free(&arena);

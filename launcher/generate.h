@@ -4,8 +4,8 @@
 // serving projection (manifest/serving.h) names. All ranks drive the same calls over the same
 // sequences; each takes the tokens from its own outputs, and now and then they compare.
 //
-// The sequences of one call lie in one batch. As many live at once as the largest step takes, and as
-// the states have room for; the others wait until one ends.
+// The sequences of one call lie in one batch. As many live at once as the largest step takes, and
+// as the states have room for; the others wait until one ends.
 #ifndef KERN_LAUNCHER_GENERATE_H
 #define KERN_LAUNCHER_GENERATE_H
 
@@ -20,8 +20,8 @@ enum kern_finish {
     KERN_FINISH_LENGTH, // no room for more in a sequence
 };
 
-// A prompt and what follows it. Invariant between calls of a living one: [fed] of the tokens, prompt
-// and ids end to end, have their rows in the states; at least the last one has not.
+// A prompt and what follows it. Invariant between calls of a living one: [fed] of the tokens,
+// prompt and ids end to end, have their rows in the states; at least the last one has not.
 struct kern_sequence {
     const int64_t *prompt;
     size_t n_prompt;
@@ -115,8 +115,8 @@ void kern_generate_show_new(const struct kern_run *run, const struct kern_sequen
 // It has ended: ends the line, or prints all of it if there are others.
 void kern_generate_show_end(const struct kern_run *run, const struct kern_sequence *sequence);
 
-// launcher/generate_check.c: --check-ids. Reads the file's texts; with no --prompt-ids, they are the
-// prompts.
+// launcher/generate_check.c: --check-ids. Reads the file's texts; with no --prompt-ids, they are
+// the prompts.
 bool kern_generate_expect(struct kern_run *run);
 void kern_generate_check(struct kern_run *run);
 

@@ -24,8 +24,8 @@ static struct kern_driven *figures_of(struct kern_run *run, const struct kern_fo
 }
 
 // A program that reads none of the vars that count the call is laid out for all its sequences.
-static bool needs_padding(const struct kern_generation *generation, const struct kern_forward *forward,
-                          const bool *reads_var)
+static bool needs_padding(const struct kern_generation *generation,
+                          const struct kern_forward *forward, const bool *reads_var)
 {
     for (enum kern_axis axis = KERN_AXIS_ROWS; axis <= KERN_AXIS_RANKS; axis++) {
         uint32_t var = generation->serving.axes[axis].var;
@@ -81,8 +81,8 @@ bool kern_generate_call_make(struct kern_run *run, const struct kern_forward *fo
     const struct kern_generation *generation = run->generation;
     uint32_t rows_var = generation->serving.axes[KERN_AXIS_ROWS].var;
     struct kern_program_facts facts;
-    *call = (struct kern_serving_call){forward, sequences, count, count, rows, NULL,
-                                       figures_of(run, forward)};
+    *call = (struct kern_serving_call){
+        forward, sequences, count, count, rows, NULL, figures_of(run, forward)};
     *captures = false;
     call->vars = kern_calloc(run->manifest->n_vars, sizeof *call->vars);
     memcpy(call->vars, generation->vars, run->manifest->n_vars * sizeof *call->vars);
@@ -105,7 +105,8 @@ bool kern_generate_call_make(struct kern_run *run, const struct kern_forward *fo
     return true;
 }
 
-// The tokens of the sequence at [index] lie from here on: one row of several, or the sequence's own.
+// The tokens of the sequence at [index] lie from here on: one row of several, or the sequence's
+// own.
 static uint64_t first_token(const struct kern_run *run, const struct kern_serving_call *call,
                             uint64_t index)
 {
@@ -142,10 +143,10 @@ static bool read_counts(struct kern_run *run, const struct kern_serving_call *ca
     bool good = counts != NULL;
     for (size_t i = 0; good && i < call->count; i++) {
         if (counts[i] < 1 || counts[i] > (int64_t)forward->tokens_width)
-            good = kern_fail(&run->diag, KERN_EXIT_CHECK,
-                             run->manifest->buffers[forward->count].name,
-                             "says that %" PRId64 " tokens count; it must be 1 to %" PRIu64,
-                             counts[i], forward->tokens_width);
+            good =
+                kern_fail(&run->diag, KERN_EXIT_CHECK, run->manifest->buffers[forward->count].name,
+                          "says that %" PRId64 " tokens count; it must be 1 to %" PRIu64, counts[i],
+                          forward->tokens_width);
         taken[i] = (uint64_t)counts[i];
     }
     free(counts);
@@ -153,8 +154,8 @@ static bool read_counts(struct kern_run *run, const struct kern_serving_call *ca
 }
 
 // Reads what the program hands back, and moves the sequences on.
-static bool take_tokens(struct kern_run *run, const struct kern_serving_call *call,
-                        int64_t *tokens, uint64_t *taken, uint64_t width)
+static bool take_tokens(struct kern_run *run, const struct kern_serving_call *call, int64_t *tokens,
+                        uint64_t *taken, uint64_t width)
 {
     const struct kern_forward *forward = call->forward;
     bool proposes = forward->count != KERN_NONE;

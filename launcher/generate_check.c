@@ -5,7 +5,8 @@
 //     {"prompt_ids": [1, 2], "greedy_ids": [3, 4], "margins": [0.7, 0.02]}
 //
 // Margins, which may be absent, say how far each token was ahead of the second-best. Where it was
-// less than --margin ahead, rounding may decide otherwise, and then all that follows is another text.
+// less than --margin ahead, rounding may decide otherwise, and then all that follows is another
+// text.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,14 +23,13 @@ struct texts {
 
 static bool refuse(struct texts *texts, size_t index, const char *key, const char *what)
 {
-    return kern_fail(&texts->run->diag, KERN_EXIT_ARTIFACT, texts->path, "[%zu].%s is not %s", index,
-                     key, what);
+    return kern_fail(&texts->run->diag, KERN_EXIT_ARTIFACT, texts->path, "[%zu].%s is not %s",
+                     index, key, what);
 }
 
 // The member [key] of text [index] if it is an array.
-static const struct kern_json_node *find_array(struct texts *texts,
-                                               const struct kern_json_node *text, size_t index,
-                                               const char *key)
+static const struct kern_json_node *
+find_array(struct texts *texts, const struct kern_json_node *text, size_t index, const char *key)
 {
     const struct kern_json_node *found =
         text->kind == KERN_JSON_OBJECT ? kern_json_find(&texts->document, text, key) : NULL;
@@ -114,9 +114,8 @@ static bool read_texts(struct texts *texts)
     const struct kern_json_node *text = kern_json_first(root);
     for (size_t i = 0; i < root->size; i++, text = kern_json_next(text)) {
         all[i].prompt = read_ids(texts, text, i, "prompt_ids", &all[i].n_prompt);
-        all[i].expected = all[i].prompt
-                              ? read_ids(texts, text, i, "greedy_ids", &all[i].n_expected)
-                              : NULL;
+        all[i].expected =
+            all[i].prompt ? read_ids(texts, text, i, "greedy_ids", &all[i].n_expected) : NULL;
         all[i].margins = all[i].expected ? read_margins(texts, text, i, all[i].n_expected) : NULL;
         if (!all[i].margins)
             return false;
@@ -144,8 +143,8 @@ bool kern_generate_expect(struct kern_run *run)
         return false;
     bool good = kern_json_parse(&texts.document, text, length, DEPTH, &error)
                     ? read_texts(&texts)
-                    : kern_fail(&run->diag, KERN_EXIT_ARTIFACT, texts.path, "byte %zu: %s", error.at,
-                                error.text);
+                    : kern_fail(&run->diag, KERN_EXIT_ARTIFACT, texts.path, "byte %zu: %s",
+                                error.at, error.text);
     kern_json_free(&texts.document);
     free(text);
     return good;

@@ -34,9 +34,9 @@ static void store(struct image *image, size_t index, int64_t value)
 static bool write_image(struct kern_run *run, const struct kern_serving_call *call,
                         struct image *image)
 {
-    bool good = kern_rank_write(run->rank, image->buffer, image->bytes,
-                                image->count * kern_dtype_bytes(image->dtype), call->vars,
-                                &run->diag);
+    bool good =
+        kern_rank_write(run->rank, image->buffer, image->bytes,
+                        image->count * kern_dtype_bytes(image->dtype), call->vars, &run->diag);
     free(image->bytes);
     return good;
 }
@@ -98,7 +98,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ (x >> 31);
 }
 
-// The seed of one draw: it depends on the prompt and the position, not on what else is in the batch.
+// The seed of one draw: it depends on the prompt and the position, not on what else is in the
+// batch.
 static int64_t draw_seed(const struct kern_run *run, const struct kern_sequence *sequence)
 {
     uint64_t seed = run->options.sampling.seed;
@@ -200,7 +201,8 @@ static bool fill_pages(struct kern_run *run, const struct kern_serving_call *cal
         for (uint64_t j = 0; j < table->pages; j++) {
             bool has = j / entries < count;
             uint64_t page = pages[has ? j / entries : 0];
-            store(&image, i * table->pages + j, (int64_t)(page * entries + (has ? j % entries : 0)));
+            store(&image, i * table->pages + j,
+                  (int64_t)(page * entries + (has ? j % entries : 0)));
         }
     }
     return write_image(run, call, &image);

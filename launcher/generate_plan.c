@@ -119,8 +119,8 @@ static bool choose_steps(struct kern_run *run)
     const struct kern_forward *best = NULL;
     for (size_t i = 0; i < serving->n_forwards; i++) {
         const struct kern_forward *forward = &serving->forwards[i];
-        bool steps = forward->tokens != KERN_NONE &&
-                     (forward->rows <= 1 || forward->count != KERN_NONE);
+        bool steps =
+            forward->tokens != KERN_NONE && (forward->rows <= 1 || forward->count != KERN_NONE);
         bool better = !best || (forward->rows == 1 && best->rows != 1) ||
                       (best->rows != 1 && forward->rows < best->rows);
         if (steps && better)
@@ -170,8 +170,9 @@ static bool check_forwards(struct kern_run *run)
         }
     }
     if (good && !generation->chunk && generation->step_rows > 1)
-        good = refuse(run, "--generate",
-                      "no program takes a prompt: a var of rows of one sequence, or one row of each");
+        good =
+            refuse(run, "--generate",
+                   "no program takes a prompt: a var of rows of one sequence, or one row of each");
     return good;
 }
 
@@ -198,8 +199,8 @@ static bool find_longest(struct kern_run *run)
     uint32_t context = generation->serving.context;
     if (context != KERN_NONE && generation->vars[context] < most)
         most = generation->vars[context];
-    bool good = bound_by(run, KERN_FILL_POSITION, 1, &most) &&
-                bound_by(run, KERN_FILL_SEQ_LEN, 0, &most);
+    bool good =
+        bound_by(run, KERN_FILL_POSITION, 1, &most) && bound_by(run, KERN_FILL_SEQ_LEN, 0, &most);
     generation->longest = most;
     return good;
 }
@@ -220,8 +221,7 @@ static bool check_prompt(struct kern_run *run, size_t number, const struct kern_
         double id = (double)sequence->prompt[i];
         if ((range->has_lo && id < range->lo) || (range->has_hi && id > range->hi))
             return kern_fail(&run->diag, KERN_EXIT_USAGE, "--prompt-ids",
-                             "token %zu of prompt %zu is %" PRId64
-                             "; the model's are %.0f to %.0f",
+                             "token %zu of prompt %zu is %" PRId64 "; the model's are %.0f to %.0f",
                              i + 1, number + 1, sequence->prompt[i], range->has_lo ? range->lo : 0,
                              range->hi);
     }

@@ -48,8 +48,8 @@ static bool project(struct kern_run *run)
                          " of a pipeline; it takes a whole one",
                          cut->stage, cut->stages);
     struct kern_diag reasons = {0};
-    bool good = kern_serving_project(run->manifest, KERN_SERVING_SAMPLED, &generation->serving,
-                                     &reasons);
+    bool good =
+        kern_serving_project(run->manifest, KERN_SERVING_SAMPLED, &generation->serving, &reasons);
     for (size_t i = 0; i < reasons.count; i++)
         kern_fail(&run->diag, KERN_EXIT_USAGE, "--generate",
                   "the manifest cannot be served: %s: %s [%s]", reasons.entries[i].place,
@@ -85,8 +85,8 @@ static bool read_stop_ids(struct kern_run *run)
     for (size_t i = 0; i < words->count; i++) {
         const int64_t *ids;
         size_t count;
-        if (!kern_generate_parse_ids(words->items[i], "--stop-id", &ids, &count,
-                                     &generation->arena, &run->diag))
+        if (!kern_generate_parse_ids(words->items[i], "--stop-id", &ids, &count, &generation->arena,
+                                     &run->diag))
             good = false;
         else if (count != 1)
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--stop-id",
@@ -157,8 +157,8 @@ void kern_generate_prompts(struct kern_run *run)
     good = project(run) && check_sampling(run) && good;
     good = agree_on_prompts(run) && good;
     if (run->options.vocab && run->world.rank == 0)
-        good = kern_vocabulary_read(run->options.vocab, &generation->vocabulary,
-                                    &generation->arena, &run->diag) &&
+        good = kern_vocabulary_read(run->options.vocab, &generation->vocabulary, &generation->arena,
+                                    &run->diag) &&
                good;
     // All ranks read the texts together, or none does.
     if (kern_world_all(&run->world, run->world.comm, good) && run->options.check_ids)

@@ -101,7 +101,8 @@ static const char *piece_of(const struct kern_vocabulary *vocabulary, int64_t id
 }
 
 // Puts token [index] of the text, counted through the prompt and what follows it.
-static void put_token(const struct kern_run *run, const struct kern_sequence *sequence, size_t index)
+static void put_token(const struct kern_run *run, const struct kern_sequence *sequence,
+                      size_t index)
 {
     const struct kern_vocabulary *vocabulary = &run->generation->vocabulary;
     bool prompt = index < sequence->n_prompt;

@@ -35,10 +35,10 @@ struct kern_memory_item {
 };
 
 // While weights are loaded a rank has at most so many page-locked blocks of at most so many bytes: two
-// for each of at most four threads that read. Larger ones are no faster, neither across PCIe nor where
-// they no longer fit into a cache.
+// for each of at most four threads that read. Larger ones are no faster: they no longer stay in a cache
+// between the read and the copy, and take time to be page-locked.
 #define KERN_UPLOAD_BLOCKS 8
-#define KERN_UPLOAD_BLOCK ((uint64_t)4 << 20)
+#define KERN_UPLOAD_BLOCK ((uint64_t)1 << 20)
 
 struct kern_footprint {
     struct kern_provision_plan provision;

@@ -103,7 +103,7 @@ bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag);
 // Plans what goes where from the safetensors files (or directories of them) at [paths], which finds
 // every misfit before a byte moves, and fills the weights. A manifest that binds nothing needs no
 // paths. This rank's share of the processors, at most four, read and copy, through two page-locked
-// blocks of at most 4 MiB each (manifest/footprint.h). Files must not change until the derive
+// blocks of at most 1 MiB each (manifest/footprint.h). Files must not change until the derive
 // programs ran: one that does is an error.
 bool kern_rank_load_weights(struct kern_rank *rank, const char *const *paths, size_t n_paths,
                             struct kern_diag *diag);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel artifact of generate_roles.sh: a host half, written by hand, of a model that is no more
-// than a sum. Its paged state keeps each sequence's tokens and its per-sequence state counts them;
-// what follows depends on all of them, and on everything else that a serving loop writes. An input
-// that cannot be right is reported by its number in the error word.
+// The kernel artifact of generate_roles.sh: a host half, written by hand, of a model that is no
+// more than a sum. Its paged state keeps each sequence's tokens and its per-sequence state counts
+// them; what follows depends on all of them, and on everything else that a serving loop writes. An
+// input that cannot be right is reported by its number in the error word.
 #include "device/abi/host_module.h"
 
 #include <stdbool.h>
@@ -18,8 +18,24 @@ enum { VOCABULARY = 97, PAGES = 16, FINE = 8, COARSE = 16, PROPOSED = 3 };
                     uint64_t count __attribute__((unused)), void *const *args)
 
 enum param {
-    TOKEN, FIRST, POSITION, VALID, SLOT, SEQ_LEN, CU_SEQLENS, TEMPERATURE, TOP_K, TOP_P, MIN_P, SEED,
-    FINE_PAGES, COARSE_PAGES, LINES, KV, TALLY, ERROR,
+    TOKEN,
+    FIRST,
+    POSITION,
+    VALID,
+    SLOT,
+    SEQ_LEN,
+    CU_SEQLENS,
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+    MIN_P,
+    SEED,
+    FINE_PAGES,
+    COARSE_PAGES,
+    LINES,
+    KV,
+    TALLY,
+    ERROR,
     ROWS,    // of the call
     SEQS,    // of the call
     FORM,    // rows of each sequence; 0: cu_seqlens says
@@ -187,8 +203,14 @@ KERNEL(check_ranks)
     return !good;
 }
 
-#define POINTER(i) {8 * (i), 8}
-#define INTEGER(i) {8 * (ERROR + 1) + 4 * (i), 4}
+#define POINTER(i)                                                                                 \
+    {                                                                                              \
+        8 * (i), 8                                                                                 \
+    }
+#define INTEGER(i)                                                                                 \
+    {                                                                                              \
+        8 * (ERROR + 1) + 4 * (i), 4                                                               \
+    }
 #define LOOP_PARAMS                                                                                \
     POINTER(0), POINTER(1), POINTER(2), POINTER(3), POINTER(4), POINTER(5), POINTER(6),            \
         POINTER(7), POINTER(8), POINTER(9), POINTER(10), POINTER(11), POINTER(12), POINTER(13),    \

@@ -13,6 +13,7 @@ generates() {
     launch "$ranks" "$@"
     check "$what: ends with 0" ended_with 0
     check "$what: nothing on stderr" test ! -s "$run/err"
+    # shellcheck disable=SC2016
     check "$what: the tokens are right" awk -v least="$tokens" \
         '/^check ok: / { found = $(NF - 1) } END { exit found < least }' "$run/out"
 }
@@ -30,7 +31,7 @@ see_refused() {
         shift
     done
     shift
-    launch "${ranks:-1}" "${words[@]}"
+    launch "${with_ranks:-1}" "${words[@]}"
     check "$what: ends with $code" ended_with "$code"
     for text in "$@"; do
         check "$what: says \"$text\"" says "$text"

@@ -24,7 +24,7 @@ end_jobs
 # Drawing: what is asked for reaches every sequence, and a seed's draws depend on nothing else.
 generates "ways to draw" 150 1 "$models/bounds/model.json" --generate 30 --top-k 3 --top-p 0.5 \
     --min-p 0.25 --check-ids "$models/drawn.json"
-draw=(--generate 20 --prompt-ids 5,6,7 --prompt-ids 1 --prompt-ids 5,6,7 --temperature 1)
+draw=(--generate 20 --prompt-ids "5,6,7" --prompt-ids 1 --prompt-ids "5,6,7" --temperature 1)
 launch 1 "$models/bounds/model.json" "${draw[@]}" --sample-seed 4 --json "$work/a.json" \
     --compare "$models/packed/model.json"
 check "a seed: the same draws in other batches" ended_with 0

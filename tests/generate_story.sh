@@ -33,7 +33,7 @@ sys.exit(0 if open(sys.argv[2]).read().startswith(text + "\n#") else 1)' \
     "$checkpoint/reference.json" "$run/out"
 
 # Five prompts in one batch give what each gives alone.
-prompts=("$once" 1,403 1,385,328 1,403,407,261,378,432,383 1)
+prompts=("$once" "1,403" "1,385,328" "$once,432,383" 1)
 ids() { # FILE…: the tokens of the reports, one text a line
     python3 -B -c 'import json, sys
 for path in sys.argv[1:]:

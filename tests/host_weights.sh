@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Weights placed on the host: their memory is there once however many ranks map it, is right on all of
+# them, and goes with the last of them.
+# shellcheck source=tests/lib.sh disable=SC2317
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/weights_lib.sh
+. "$(dirname "$0")/weights_lib.sh"
+
+name=/memfd:kern-host-weights
+bytes=$((4 << 21))
+
+right() {
+    check "$1: ends with 0" ended_with 0
+    check "$1: outputs are as expected" prints "check ok"
+    check "$1: nothing is left" nothing_left
+}
+failed() { # WHAT CODE TEXT…
+    check "$1: ends with $2" ended_with "$2"
+    for text in "${@:3}"; do
+        check "$1: says \"$text\"" says "$text"
+    done
+    check "$1: ends in time" in_time
+    check "$1: nothing is left" nothing_left
+}
+
+for ranks in 1 4; do
+    load "$ranks" host
+    right "$ranks ranks"
+done
+# Rank 0, which loads the weight, is slow; no other may use it before.
+with_fault sleep:3@0 load 4 derived
+right "a derive program on 4 ranks"
+
+# mapped PID: inode, permissions and Pss in KiB of the weight in this process.
+mapped() {
+    awk -v name="$name" '
+        /^[0-9a-f]+-[0-9a-f]+ / { found = $6 == name; if (found) printf "%s %s ", $5, $2 }
+        found && /^Pss:/ { print $2 }' "/proc/$1/smaps"
+}
+whole=$work/whole
+loaded() { # whether all ranks step
+    local rank pid
+    : >"$whole"
+    for rank in 0 1 2 3; do
+        pid=$(process_of_rank "$rank")
+        [ -n "$pid" ] && mapped "$pid" >>"$whole"
+    done
+    [ "$(grep -c ' r--s ' "$whole")" -eq 4 ]
+}
+load 4 host -n 100000000 &
+for ((tries = 0; tries < 200; tries++)); do
+    loaded && break
+    sleep 0.1
+done
+check "4 ranks map the weight, and cannot write to it" test "$(grep -c ' r--s ' "$whole")" -eq 4
+check "they map the same memory" test "$(awk '{ print $1 }' "$whole" | sort -u | wc -l)" -eq 1
+check "it is there once" awk -v bytes=$bytes '{ kib += $3 } END { exit !(kib == bytes / 1024) }' "$whole"
+check "no rank has it open" \
+    test -z "$(find /proc/[0-9]*/fd -lname "$name*" 2>/dev/null | grep -F "/$(process_of_rank 0)/")"
+kill -9 "$(process_of_rank 0)" "$(process_of_rank 1)" "$(process_of_rank 2)" "$(process_of_rank 3)"
+wait
+inode=$(awk 'NR == 1 { print $1 }' "$whole")
+check "when all are killed, nothing is left" nothing_left
+check "when all are killed, nobody has the memory" \
+    test -z "$(grep -l " $inode *$name" /proc/[0-9]*/maps 2>/dev/null)"
+
+with_fault error:6@0 load 4 host
+failed "a disk error of the rank that loads" 4 "rank 0 (" "tensor big.x cannot be read" "Input/output error"
+for rank in 0 2; do
+    export KERN_EMU_FAIL=cuMemHostRegister:1@$rank
+    load 4 host
+    unset KERN_EMU_FAIL
+    failed "rank $rank cannot register the memory" 5 "rank $rank (" "cuMemHostRegister" "buffer x_f32"
+done
+# The limit is on what a process makes a file grow to.
+(
+    ulimit -S -f 2048
+    load 4 host
+)
+failed "no memory" 5 "rank 0 (" "x_f32" "$bytes bytes of memory that the ranks of a node share"
+finish

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What the tests of loading share, after lib.sh: a model whose weight takes many reads.
+minimal=$examples/minimal
+files=$work/files
+mkdir "$files"
+cp "$minimal/toy_scale.so" "$files"
+
+# The minimal example with its x_f32 as a weight, and one tensor, big.x, whose first values are those
+# of the example's input, in $files/big.safetensors; $files/inputs.safetensors has the other input.
+python3 -B - "$minimal" "$files" <<'PYTHON'
+import json, pathlib, struct, sys
+minimal, files = map(pathlib.Path, sys.argv[1:])
+ELEMENTS = 1 << 21
+
+def read(path):
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8:8 + length])
+    return {name: (tensor, raw[8 + length:][slice(*tensor["data_offsets"])])
+            for name, tensor in header.items() if name != "__metadata__"}
+
+def write(path, name, dtype, shape, data):
+    text = json.dumps({name: {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}}).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+inputs = read(minimal / "inputs-0.safetensors")
+data = inputs["x_f32"][1]
+write(files / "big.safetensors", "big.x", "F32", [ELEMENTS], data + bytes(4 * ELEMENTS - len(data)))
+tensor, data = inputs["x_bf16"]
+write(files / "inputs.safetensors", "x_bf16", tensor["dtype"], tensor["shape"], data)
+
+model = json.loads((minimal / "model.json").read_text())
+weight = {"dtype": "f32", "shape": [ELEMENTS], "kind": "weight", "bind": [{"tensor": "big.x"}]}
+model["buffers"]["x_f32"] = weight
+(files / "device.json").write_text(json.dumps(model))
+weight["placement"] = "host"
+(files / "host.json").write_text(json.dumps(model))
+# A derive program copies what the step reads from the host.
+model["buffers"]["copied"] = {"dtype": "f32", "shape": [4096], "kind": "carry"}
+model["programs"]["copy"] = {"derive": True, "calls": [
+    {"op": "scale_f32", "args": [{"buf": "x_f32"}, {"buf": "copied"}, {"f32": 1}, {"f32": 0}, {"i32": 4096}]}]}
+for op in "scale_f32", "scale_bf16":
+    model["ops"][op]["impl"]["launches"][0]["grid"] = [16, 1, 1]
+model["programs"]["step"]["calls"][0]["args"][0] = {"buf": "copied"}
+(files / "derived.json").write_text(json.dumps(model))
+PYTHON
+
+# load RANKS NAME [WORD…]: a run of $files/NAME.json with the large tensor.
+load() {
+    launch "$1" "$files/$2.json" --input "$files/inputs.safetensors" \
+        --weights "$files/big.safetensors" --check "$minimal/expected-0.safetensors" "${@:3}"
+}
+
+# with_fault WHAT COMMAND…: the command, with this fault of reading (tests/pread_fault.c).
+with_fault() {
+    export LD_PRELOAD=$build/tests/libpread_fault.so KERN_TEST_PREAD=$1
+    "${@:2}"
+    unset LD_PRELOAD KERN_TEST_PREAD
+}
