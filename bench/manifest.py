@@ -4,7 +4,7 @@
 93 layers of 13 weights and 20 calls in each of three programs, 8 ranks whose experts are bound by
 rank, and tensormaps in packs. It verifies, but stands for no model and nothing runs it.
 
-    manifest.py [--layers N] FILE      about 0.11 MB per layer"""
+    manifest.py [--layers N] FILE      about 0.1 MB per layer"""
 
 import argparse
 import hashlib
