@@ -6,8 +6,8 @@
 //     bench_weights [MB]     (2000) the checkpoint is made beside the program and removed afterwards
 //
 // All tensors are bound whole, then by half of their columns, then interleaved in pairs. The target is
-// for whole ones, and for seconds of the processor, of all threads together: on the wall a load is
-// faster where processors are free and slower where they are not.
+// for whole ones, by the clock on the wall. What the processor spent, of all threads together, tells how
+// much of that is due to others on a busy machine.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,17 +214,15 @@ static bool print_all(const struct rate *copies, struct rate loads[N_SHAPES][ROU
 {
     struct rate copied = median(copies);
     bool held = true;
-    printf("%-20s %8s %8s %10s %8s %8s\n", "# weights, GB/s", "wall", "/ memcpy", "processor",
-           "/ memcpy", "target");
-    printf("%-20s %8.2f %8s %10.2f\n", "memcpy, one thread", copied.wall / 1e9, "",
-           copied.processor / 1e9);
+    printf("%-20s %10s %8s %8s %8s\n", "# weights, GB/s", "processor", "wall", "/ memcpy", "target");
+    printf("%-20s %10.2f %8.2f\n", "memcpy, one thread", copied.processor / 1e9, copied.wall / 1e9);
     for (int s = 0; s < N_SHAPES; s++) {
         struct rate loaded = median(loads[s]);
-        double ratio = loaded.processor / copied.processor;
+        double ratio = loaded.wall / copied.wall;
         bool below = ratio < shapes[s].target;
         held = held && !below;
-        printf("%-20s %8.2f %8.2f %10.2f %8.2f", shapes[s].name, loaded.wall / 1e9,
-               loaded.wall / copied.wall, loaded.processor / 1e9, ratio);
+        printf("%-20s %10.2f %8.2f %8.2f", shapes[s].name, loaded.processor / 1e9,
+               loaded.wall / 1e9, ratio);
         if (shapes[s].target > 0)
             printf(" %8.2f%s", shapes[s].target, below ? "  below" : "");
         putchar('\n');

@@ -173,7 +173,9 @@ static bool take_tokens(struct kern_run *run, const struct kern_serving_call *ca
         sequence->fed += proposes ? taken[i] : call->rows;
         // In the middle of a prompt what would follow is known already.
         if (!proposes)
-            taken[i] = all && sequence->fed == sequence->n_prompt + sequence->n_ids;
+            taken[i] = sequence->fed == sequence->n_prompt + sequence->n_ids;
+        if (!all)
+            taken[i] = 0;
         for (uint64_t k = 0; k < taken[i]; k++)
             tokens[i * width + k] = all[first_token(run, call, i) + k];
     }

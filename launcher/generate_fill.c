@@ -41,26 +41,32 @@ static bool write_image(struct kern_run *run, const struct kern_serving_call *ca
     return good;
 }
 
-// The sequence of place [index] in the batch, NULL for padding.
-static const struct kern_sequence *sequence_at(const struct kern_serving_call *call, uint64_t index)
+// Whether the place [index] in the batch is a sequence's; the others pad.
+static bool is_real(const struct kern_serving_call *call, uint64_t index)
 {
-    return index < call->count ? call->sequences[index] : NULL;
+    return index < call->count;
+}
+
+// The rows that the sequence at [index] has in the states.
+static uint64_t fed_at(const struct kern_serving_call *call, uint64_t index)
+{
+    return is_real(call, index) ? call->sequences[index]->fed : 0;
 }
 
 static const struct kern_lease *lease_at(const struct kern_run *run,
                                          const struct kern_serving_call *call, uint64_t index)
 {
-    const struct kern_sequence *sequence = sequence_at(call, index);
-    return sequence ? sequence->lease : kern_rank_padding_lease(run->rank);
+    return is_real(call, index) ? call->sequences[index]->lease
+                                : kern_rank_padding_lease(run->rank);
 }
 
 // Rows behind the last known token are for what the program proposes itself: they repeat it.
 // Padding has a token that the model knows.
 static int64_t token_of(const struct kern_serving_call *call, uint64_t index, uint64_t row)
 {
-    const struct kern_sequence *sequence = sequence_at(call, index);
-    if (!sequence)
+    if (!is_real(call, index))
         return call->sequences[0]->prompt[0];
+    const struct kern_sequence *sequence = call->sequences[index];
     uint64_t at = sequence->fed + row, last = sequence->n_prompt + sequence->n_ids - 1;
     at = at < last ? at : last;
     return at < sequence->n_prompt ? sequence->prompt[at] : sequence->ids[at - sequence->n_prompt];
@@ -70,9 +76,8 @@ static int64_t token_of(const struct kern_serving_call *call, uint64_t index, ui
 static int64_t row_value(const struct kern_run *run, const struct kern_serving_call *call,
                          enum kern_fill fill, uint64_t index, uint64_t row)
 {
-    const struct kern_sequence *sequence = sequence_at(call, index);
     const struct kern_lease *lease = lease_at(run, call, index);
-    uint64_t position = (sequence ? sequence->fed : 0) + row;
+    uint64_t position = fed_at(call, index) + row;
     size_t pages;
     switch (fill) {
     case KERN_FILL_TOKEN:
@@ -80,7 +85,7 @@ static int64_t row_value(const struct kern_run *run, const struct kern_serving_c
     case KERN_FILL_POSITION:
         return (int64_t)position;
     case KERN_FILL_VALID:
-        return sequence != NULL;
+        return is_real(call, index);
     case KERN_FILL_SLOT:
         kern_lease_pages(lease, &pages);
         return pages ? (int64_t)kern_lease_token_slot(lease, position) : 0;
@@ -113,18 +118,18 @@ static double sequence_value(const struct kern_run *run, const struct kern_servi
                              enum kern_fill fill, uint64_t index)
 {
     const struct kern_sampling *sampling = &run->options.sampling;
-    const struct kern_sequence *sequence = sequence_at(call, index);
+    bool real = is_real(call, index);
     switch (fill) {
     case KERN_FILL_SEQ_LEN:
-        return (double)((sequence ? sequence->fed : 0) + call->rows);
+        return (double)(fed_at(call, index) + call->rows);
     case KERN_FILL_TEMPERATURE:
-        return sequence && sampling->temperature >= 0 ? sampling->temperature : 0;
+        return real && sampling->temperature >= 0 ? sampling->temperature : 0;
     case KERN_FILL_TOP_K:
-        return sequence && sampling->top_k != UINT64_MAX ? (double)sampling->top_k : 0;
+        return real && sampling->top_k != UINT64_MAX ? (double)sampling->top_k : 0;
     case KERN_FILL_TOP_P:
-        return sequence && sampling->top_p >= 0 ? sampling->top_p : 1;
+        return real && sampling->top_p >= 0 ? sampling->top_p : 1;
     case KERN_FILL_MIN_P:
-        return sequence && sampling->min_p >= 0 ? sampling->min_p : 0;
+        return real && sampling->min_p >= 0 ? sampling->min_p : 0;
     default:
         return 0;
     }
@@ -156,11 +161,10 @@ static bool fill_sequences(struct kern_run *run, const struct kern_serving_call 
     enum kern_fill fill = run->manifest->buffers[buffer].fill;
     struct image image = make_image(run, buffer, call->padded);
     for (uint64_t i = 0; i < image.count; i++) {
-        const struct kern_sequence *sequence = sequence_at(call, i);
         if (fill == KERN_FILL_TOKEN)
             store(&image, i, token_of(call, i, 0));
         else if (fill == KERN_FILL_SEED)
-            store(&image, i, sequence ? draw_seed(run, sequence) : 0);
+            store(&image, i, is_real(call, i) ? draw_seed(run, call->sequences[i]) : 0);
         else
             kern_element_store(image.dtype, image.bytes, i, sequence_value(run, call, fill, i));
     }

@@ -63,10 +63,8 @@ bool rank_upload_open(struct rank_uploader *uploader, struct kern_rank *rank,
 
 static void close_lane(struct rank_lane *lane)
 {
+    // Freeing page-locked memory waits for the copies out of it.
     const struct kern_cuda *cu = &lane->uploader->rank->device->cu;
-    if (lane->stream != NULL) {
-        cu->cuStreamSynchronize(lane->stream);
-    }
     for (int b = 0; b < 2; b++) {
         if (lane->blocks[b].copied != NULL) {
             cu->cuEventDestroy(lane->blocks[b].copied);

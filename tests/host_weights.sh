@@ -30,7 +30,7 @@ for ranks in 1 4; do
     right "$ranks ranks"
 done
 # Rank 0, which loads the weight, is slow; no other may use it before.
-with_fault sleep:3@0 load 4 derived
+with_fault KERN_TEST_READ=sleep:1@0 load 4 derived
 right "a derive program on 4 ranks"
 
 # mapped PID: inode, permissions and Pss in KiB of the weight in this process.
@@ -49,7 +49,7 @@ loaded() { # whether all ranks step
     done
     [ "$(grep -c ' r--s ' "$whole")" -eq 4 ]
 }
-load 4 host -n 100000000 &
+load 4 host -n 10000000 &
 for ((tries = 0; tries < 200; tries++)); do
     loaded && break
     sleep 0.1
@@ -59,14 +59,16 @@ check "they map the same memory" test "$(awk '{ print $1 }' "$whole" | sort -u |
 check "it is there once" awk -v bytes=$bytes '{ kib += $3 } END { exit !(kib == bytes / 1024) }' "$whole"
 check "no rank has it open" \
     test -z "$(find /proc/[0-9]*/fd -lname "$name*" 2>/dev/null | grep -F "/$(process_of_rank 0)/")"
-kill -9 "$(process_of_rank 0)" "$(process_of_rank 1)" "$(process_of_rank 2)" "$(process_of_rank 3)"
+for rank in 0 1 2 3; do
+    process_of_rank "$rank"
+done | xargs kill -9
 wait
 inode=$(awk 'NR == 1 { print $1 }' "$whole")
 check "when all are killed, nothing is left" nothing_left
 check "when all are killed, nobody has the memory" \
     test -z "$(grep -l " $inode *$name" /proc/[0-9]*/maps 2>/dev/null)"
 
-with_fault error:6@0 load 4 host
+with_fault KERN_TEST_READ=error:4@0 load 4 host
 failed "a disk error of the rank that loads" 4 "rank 0 (" "tensor big.x cannot be read" "Input/output error"
 for rank in 0 2; do
     export KERN_EMU_FAIL=cuMemHostRegister:1@$rank
@@ -74,10 +76,6 @@ for rank in 0 2; do
     unset KERN_EMU_FAIL
     failed "rank $rank cannot register the memory" 5 "rank $rank (" "cuMemHostRegister" "buffer x_f32"
 done
-# The limit is on what a process makes a file grow to.
-(
-    ulimit -S -f 2048
-    load 4 host
-)
+with_fault KERN_TEST_NO_MEMORY=1 load 4 host
 failed "no memory" 5 "rank 0 (" "x_f32" "$bytes bytes of memory that the ranks of a node share"
 finish

@@ -48,15 +48,15 @@ model["programs"]["step"]["calls"][0]["args"][0] = {"buf": "copied"}
 (files / "derived.json").write_text(json.dumps(model))
 PYTHON
 
-# load RANKS NAME [WORD…]: a run of $files/NAME.json with the large tensor.
+# load RANKS NAME [WORD…]: a run of $files/NAME.json with $checkpoint, or the large tensor.
 load() {
-    launch "$1" "$files/$2.json" --input "$files/inputs.safetensors" \
-        --weights "$files/big.safetensors" --check "$minimal/expected-0.safetensors" "${@:3}"
+    launch "$1" "$files/$2.json" --weights "${checkpoint-$files/big.safetensors}" \
+        --input "$files/inputs.safetensors" --check "$minimal/expected-0.safetensors" "${@:3}"
 }
 
-# with_fault WHAT COMMAND…: the command, with this fault of reading (tests/pread_fault.c).
+# with_fault NAME=VALUE COMMAND…: the command, with this fault of its files (tests/file_fault.c).
 with_fault() {
-    export LD_PRELOAD=$build/tests/libpread_fault.so KERN_TEST_PREAD=$1
+    export LD_PRELOAD=$build/tests/libfile_fault.so "$1"
     "${@:2}"
-    unset LD_PRELOAD KERN_TEST_PREAD
+    unset LD_PRELOAD KERN_TEST_READ KERN_TEST_NO_MEMORY
 }

@@ -31,16 +31,8 @@ check "as it should be: outputs are as expected" prints "check ok"
 # changed NAME KEY=VALUE WHAT TEXT…: a run with a copy of the checkpoint with one thing changed.
 changed() {
     tensors change "$big" "$files/$1.safetensors" "$2"
-    load 2 device --weights "$files/$1.safetensors"
+    checkpoint=$files/$1.safetensors load 2 device
     refused "${@:3}"
-}
-# A later --weights adds to the one before, so these runs have none before.
-load() {
-    local ranks=$1 model=$2
-    shift 2
-    [ $# -gt 0 ] || set -- --weights "$big"
-    launch "$ranks" "$files/$model.json" --input "$files/inputs.safetensors" \
-        --check "$minimal/expected-0.safetensors" "$@"
 }
 changed name name=big.x:big.y "a missing tensor" "buffers.x_f32.bind[0]" "tensor big.x is not in the checkpoint" \
     'did you mean "big.y"?' "all 2 ranks: error: "
@@ -49,20 +41,21 @@ changed dtype dtype=big.x:I32 "another dtype" "buffers.x_f32.bind[0]" "tensor bi
 changed cut length=4000000 "a truncated file" "cut.safetensors" "tensor big.x"
 changed empty length=4 "hardly any file" "empty.safetensors" "has 4 bytes"
 printf 'version https://git-lfs.github.com/spec/v1\n' >"$files/lfs.safetensors"
-load 2 device --weights "$files/lfs.safetensors"
+checkpoint=$files/lfs.safetensors load 2 device
 refused "another kind of file" "lfs.safetensors" "LFS"
 
-# The third read is the first of the tensor's data: two are of the header.
-for n in 3 7; do
-    with_fault "error:$n" load 2 device
+# The tensor is read in eight pieces.
+for n in 1 5; do
+    with_fault "KERN_TEST_READ=error:$n" load 2 device
     refused "a disk error on all ranks, at read $n" "big.safetensors: tensor big.x cannot be read" \
         "of the file on: Input/output error"
-    with_fault "error:$n@1" load 2 device
+    with_fault "KERN_TEST_READ=error:$n@1" load 2 device
     refused "a disk error on rank 1, at read $n" "rank 1 (" "tensor big.x cannot be read" "Input/output error"
 done
 for rank in 0 1; do
-    cp "$big" "$files/short.safetensors"
-    with_fault "truncate:5@$rank" load 2 device --weights "$files/short.safetensors"
+    checkpoint=$files/short.safetensors
+    cp "$big" "$checkpoint"
+    with_fault "KERN_TEST_READ=truncate:3@$rank" load 2 device
     refused "a file that loses its end while rank $rank reads it" "short.safetensors" \
         "the file was changed after it was opened" "tensor big.x"
 done

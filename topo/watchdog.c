@@ -66,15 +66,17 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
     if (board->told && __atomic_exchange_n(board->told, 1, __ATOMIC_SEQ_CST))
         return;
     if (world->members)
-        snprintf(text, sizeof text,
-                 "kern-rank: error: rank %d (%s) waited %g s for other ranks (%s); --timeout sets the "
-                 "limit\n",
-                 world->rank, world->members[world->rank].host, world->timeout, what);
+        snprintf(
+            text, sizeof text,
+            "kern-rank: error: rank %d (%s) waited %g s for other ranks (%s); --timeout sets the "
+            "limit\n",
+            world->rank, world->members[world->rank].host, world->timeout, what);
     else
-        snprintf(text, sizeof text,
-                 "kern-rank: error: a rank (pid %d) waited %g s for other ranks (%s); --timeout sets "
-                 "the limit\n",
-                 (int)getpid(), world->timeout, what);
+        snprintf(
+            text, sizeof text,
+            "kern-rank: error: a rank (pid %d) waited %g s for other ranks (%s); --timeout sets "
+            "the limit\n",
+            (int)getpid(), world->timeout, what);
     say(text);
     bool anybody = false;
     for (int r = 0; board->slots && r < world->size; r++) {
@@ -111,11 +113,14 @@ static void on_limit(int signal)
     const char *what = awaited;
     if (!what)
         return;
-    snprintf(text, sizeof text,
-             "kern-rank: error: rank %d (%s): %s did not end within %g s; a call of the driver does "
-             "not return (--timeout sets the limit)\n",
-             watched->rank, watched->members[watched->rank].host, what, watched->timeout);
+    const struct kern_member *self = &watched->members[watched->rank];
+    snprintf(
+        text, sizeof text,
+        "kern-rank: error: rank %d (%s): %s did not end within %g s; a call of the driver does "
+        "not return (--timeout sets the limit)\n",
+        watched->rank, self->host, what, watched->timeout);
     say(text);
+    say_where(watched->rank, self, &watched->board.slots[watched->local_rank]);
     _exit(KERN_EXIT_PEER);
 }
 
