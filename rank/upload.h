@@ -54,7 +54,7 @@ bool rank_upload_open(struct rank_uploader *uploader, struct kern_rank *rank,
 // others stop at their next piece.
 bool rank_upload_run(struct rank_uploader *uploader, struct kern_diag *diag);
 
-// Waits for what is on its way and frees everything but the work.
+// Frees everything but the work, after what is on its way out of the blocks.
 void rank_upload_close(struct rank_uploader *uploader);
 
 #endif

@@ -132,7 +132,94 @@ static void weights_and_derived_carries(void **state)
 
     assert_false(kern_rank_load_weights(fixture.rank, paths, 1, &fixture.diag));
     fixture_expect(&fixture, KERN_EXIT_USAGE, "once", NULL);
+    assert_false(kern_rank_derive(fixture.rank, &fixture.diag));
+    fixture_expect(&fixture, KERN_EXIT_USAGE, "once", NULL);
     fixture_close(&fixture);
+}
+
+// Weights of several pieces: whole, a block of columns with small gaps, one with large gaps, and two
+// tensors row by row. They are exported so that the test can look at them.
+enum { ROWS = 900, COLS = 1500, WIDE_ROWS = 40, WIDE_COLS = 33750 };
+_Static_assert(ROWS * COLS == WIDE_ROWS * WIDE_COLS, "the large tensors have the same bytes");
+
+// clang-format off
+#define LARGE(name, shape, bind)                                                                   \
+    "'" name "': {'dtype': 'i32', 'shape': " shape ", 'kind': 'weight', 'export': true,"           \
+    " 'bind': [" bind "]},"
+#define LARGE_WEIGHTS                                                                              \
+    FIXTURE_HEAD "'buffers': {"                                                                    \
+    LARGE("columns", "[900, 700]", "{'tensor': 'a', 'cols': [100, 800]}")                          \
+    LARGE("narrow", "[40, 50]", "{'tensor': 'wide', 'cols': [33700, 33750]}")                      \
+    LARGE("pairs", "[1800, 1500]", "{'tensor': 'a', 'interleave': {'with': 'b', 'rows': 1}}")      \
+    LARGE("whole", "[900, 1500]", "{'tensor': 'b'}")                                               \
+    "'y': {'dtype': 'i32', 'shape': [4], 'kind': 'output'}},"                                      \
+    "'ops': {'add': {'params': ['in buffer<i32>', 'out buffer<i32>', 'i32', 'i32'],"               \
+    "   'impl': {'launches': [" FIXTURE_LAUNCH("add") "}]}}},"                                     \
+    "'programs': {'step': {'calls': [" USE("columns") "," USE("narrow") "," USE("pairs") ","       \
+    USE("whole") "]}}}"
+#define USE(from)                                                                                  \
+    "{'op': 'add', 'args': [{'buf': '" from "'}, {'buf': 'y'}, {'i32': 1}, {'i32': 4}]}"
+// clang-format on
+
+static int32_t *large_values(int32_t step)
+{
+    int32_t *values = malloc(sizeof(*values) * ROWS * COLS);
+    assert_non_null(values);
+    for (int32_t i = 0; i < ROWS * COLS; i++) {
+        values[i] = step * i;
+    }
+    return values;
+}
+
+// Compares export [index] with [count] rows of [width] elements, [pitch] apart from [rows] on, that are
+// [every] rows apart in it from row [first] on.
+static void expect_rows(struct rank_fixture *fixture, size_t index, const int32_t *rows,
+                        size_t pitch, size_t width, size_t count, size_t first, size_t every)
+{
+    const struct kern_export *exports;
+    assert_true(index < kern_rank_exports(fixture->rank, &exports));
+    int32_t *bytes = malloc(exports[index].bytes);
+    assert_non_null(bytes);
+    assert_true(kern_rank_peek(fixture->rank, exports[index].address, bytes, exports[index].bytes,
+                               &fixture->diag));
+    for (size_t i = 0; i < count; i++) {
+        assert_memory_equal(bytes + (first + i * every) * width, rows + i * pitch, width * 4);
+    }
+    free(bytes);
+}
+
+static void large_weights_arrive_in_pieces(void **state)
+{
+    (void)state;
+    static const uint64_t shape[] = {ROWS, COLS}, wide[] = {WIDE_ROWS, WIDE_COLS};
+    int32_t *a = large_values(3), *b = large_values(7);
+    size_t length = sizeof(*a) * ROWS * COLS;
+    const struct kern_tensor_data tensors[] = {{"a", KERN_I32, shape, 2, a, length},
+                                               {"b", KERN_I32, shape, 2, b, length},
+                                               {"wide", KERN_I32, wide, 2, b, length}};
+    char path[] = "/tmp/kern-rank-large-XXXXXX";
+    const char *paths[] = {path};
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    struct rank_fixture fixture = {0};
+    fixture_open(&fixture, LARGE_WEIGHTS);
+    bool made = kern_safetensors_write(path, tensors, 3, &fixture.diag);
+    bool loaded = made && kern_rank_load_weights(fixture.rank, paths, 1, &fixture.diag) &&
+                  kern_rank_derive(fixture.rank, &fixture.diag);
+    unlink(path);
+    if (!loaded) {
+        kern_diag_print(&fixture.diag, stderr, 5);
+        fail();
+    }
+    expect_rows(&fixture, 0, a + 100, COLS, 700, ROWS, 0, 1);
+    expect_rows(&fixture, 1, b + WIDE_COLS - 50, WIDE_COLS, 50, WIDE_ROWS, 0, 1);
+    expect_rows(&fixture, 2, a, COLS, COLS, ROWS, 0, 2);
+    expect_rows(&fixture, 2, b, COLS, COLS, ROWS, 1, 2);
+    expect_rows(&fixture, 3, b, COLS, COLS, ROWS, 0, 1);
+    fixture_close(&fixture);
+    free(a);
+    free(b);
 }
 
 static void a_checkpoint_that_does_not_fit(void **state)
@@ -193,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_and_derived_carries),
+        cmocka_unit_test(large_weights_arrive_in_pieces),
         cmocka_unit_test(a_checkpoint_that_does_not_fit),
         cmocka_unit_test(errors_of_kernels_are_reported),
     };

@@ -3,15 +3,18 @@
 #
 # What the tests of loading share, after lib.sh: a model whose weight takes many reads.
 minimal=$examples/minimal
+# Modules are looked for in every file beside the manifest, so data is elsewhere.
+models=$work/models
 files=$work/files
-mkdir "$files"
-cp "$minimal/toy_scale.so" "$files"
+mkdir "$models" "$files"
+cp "$minimal/toy_scale.so" "$models"
 
-# The minimal example with its x_f32 as a weight, and one tensor, big.x, whose first values are those
-# of the example's input, in $files/big.safetensors; $files/inputs.safetensors has the other input.
-python3 -B - "$minimal" "$files" <<'PYTHON'
+# In $models the minimal example with its x_f32 as a weight: on the device, on the host, and on the host
+# where a derive program reads it. $files/big.safetensors has its tensor, big.x, whose first values are
+# those of the example's input; $files/inputs.safetensors has the other input.
+python3 -B - "$minimal" "$models" "$files" <<'PYTHON'
 import json, pathlib, struct, sys
-minimal, files = map(pathlib.Path, sys.argv[1:])
+minimal, models, files = map(pathlib.Path, sys.argv[1:])
 ELEMENTS = 1 << 21
 
 def read(path):
@@ -35,9 +38,9 @@ write(files / "inputs.safetensors", "x_bf16", tensor["dtype"], tensor["shape"], 
 model = json.loads((minimal / "model.json").read_text())
 weight = {"dtype": "f32", "shape": [ELEMENTS], "kind": "weight", "bind": [{"tensor": "big.x"}]}
 model["buffers"]["x_f32"] = weight
-(files / "device.json").write_text(json.dumps(model))
+(models / "device.json").write_text(json.dumps(model))
 weight["placement"] = "host"
-(files / "host.json").write_text(json.dumps(model))
+(models / "host.json").write_text(json.dumps(model))
 # A derive program copies what the step reads from the host.
 model["buffers"]["copied"] = {"dtype": "f32", "shape": [4096], "kind": "carry"}
 model["programs"]["copy"] = {"derive": True, "calls": [
@@ -45,12 +48,12 @@ model["programs"]["copy"] = {"derive": True, "calls": [
 for op in "scale_f32", "scale_bf16":
     model["ops"][op]["impl"]["launches"][0]["grid"] = [16, 1, 1]
 model["programs"]["step"]["calls"][0]["args"][0] = {"buf": "copied"}
-(files / "derived.json").write_text(json.dumps(model))
+(models / "derived.json").write_text(json.dumps(model))
 PYTHON
 
-# load RANKS NAME [WORD…]: a run of $files/NAME.json with $checkpoint, or the large tensor.
+# load RANKS NAME [WORD…]: a run of $models/NAME.json with $checkpoint, or the large tensor.
 load() {
-    launch "$1" "$files/$2.json" --weights "${checkpoint-$files/big.safetensors}" \
+    launch "$1" "$models/$2.json" --weights "${checkpoint-$files/big.safetensors}" \
         --input "$files/inputs.safetensors" --check "$minimal/expected-0.safetensors" "${@:3}"
 }
 

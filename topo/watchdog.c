@@ -113,12 +113,14 @@ static void on_limit(int signal)
     const char *what = awaited;
     if (!what)
         return;
+    if (__atomic_exchange_n(watched->board.told, 1, __ATOMIC_SEQ_CST))
+        _exit(KERN_EXIT_PEER);
     const struct kern_member *self = &watched->members[watched->rank];
     snprintf(
         text, sizeof text,
-        "kern-rank: error: rank %d (%s): %s did not end within %g s; a call of the driver does "
-        "not return (--timeout sets the limit)\n",
-        watched->rank, self->host, what, watched->timeout);
+        "kern-rank: error: rank %d (%s) waited %g s for the driver (%s), a call of which does not "
+        "return; --timeout sets the limit\n",
+        watched->rank, self->host, watched->timeout, what);
     say(text);
     say_where(watched->rank, self, &watched->board.slots[watched->local_rank]);
     _exit(KERN_EXIT_PEER);
@@ -154,7 +156,7 @@ void kern_wait_begin(const struct kern_world *world, const char *what)
 void kern_limit_begin(const struct kern_world *world, const char *what)
 {
     // Waits inside the step have their own deadline, and say more; this comes after them.
-    enum { GRACE = 2 };
+    enum { GRACE = 1 };
     arm(world, what, on_limit, world->timeout + GRACE);
 }
 
