@@ -18,8 +18,9 @@ char *kern_file_read(const char *path, uint64_t limit, size_t *length, enum kern
                      struct kern_diag *diag);
 
 // Writes [length] bytes to [path] through a temporary file beside it that is renamed when whole, so
-// that a reader sees the old file or the new one. Nothing is left behind on failure. What is no plain
-// file (a pipe, a device) is written to as it is, and a link stays one: its target is written.
+// that a reader sees the old file or the new one. Nothing is left behind on failure. What is no
+// plain file (a pipe, a device) is written to as it is, and a link stays one: its target is
+// written.
 bool kern_file_write(const char *path, const void *bytes, size_t length, struct kern_diag *diag);
 
 // pread and write that go on after a signal or a short count. pread returns the bytes read, fewer

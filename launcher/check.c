@@ -43,9 +43,8 @@ const char *kern_result_position(const struct kern_run *run, const struct kern_r
 {
     const char *text = "";
     for (size_t i = run->manifest->buffers[result->buffer].rank; i-- > 0;) {
-        text = kern_arena_print(arena, "%llu%s%s",
-                                (unsigned long long)(index % result->shape[i]), *text ? ", " : "",
-                                text);
+        text = kern_arena_print(arena, "%llu%s%s", (unsigned long long)(index % result->shape[i]),
+                                *text ? ", " : "", text);
         index /= result->shape[i];
     }
     return kern_arena_print(arena, "[%s]", text);
@@ -60,7 +59,8 @@ static const char *number_text(struct kern_arena *arena, double value)
 static bool compare(struct kern_run *run, const struct kern_result *result, const void *expected)
 {
     const struct kern_buffer *buffer = &run->manifest->buffers[result->buffer];
-    size_t size = kern_dtype_bytes(buffer->dtype), count = result->length / size, wrong = 0, first = 0;
+    size_t size = kern_dtype_bytes(buffer->dtype), count = result->length / size, wrong = 0,
+           first = 0;
     double largest = 0;
     bool is_float = kern_dtype_is_float(buffer->dtype);
     for (size_t i = 0; i < count; i++) {
@@ -83,15 +83,17 @@ static bool compare(struct kern_run *run, const struct kern_result *result, cons
         return true;
     struct kern_arena arena = {0};
     const char *tolerances =
-        is_float ? kern_arena_print(&arena, "; the largest error of finite ones is %.3g, beyond "
-                                            "--atol %g --rtol %g",
+        is_float ? kern_arena_print(&arena,
+                                    "; the largest error of finite ones is %.3g, beyond "
+                                    "--atol %g --rtol %g",
                                     largest, run->options.atol, run->options.rtol)
                  : "";
-    kern_fail(&run->diag, KERN_EXIT_CHECK, buffer->name,
-              "%zu of %zu elements differ from what was expected; the first is %s: %s, expected %s%s",
-              wrong, count, kern_result_position(run, result, first, &arena),
-              number_text(&arena, kern_element_real(buffer->dtype, result->bytes, first)),
-              number_text(&arena, kern_element_real(buffer->dtype, expected, first)), tolerances);
+    kern_fail(
+        &run->diag, KERN_EXIT_CHECK, buffer->name,
+        "%zu of %zu elements differ from what was expected; the first is %s: %s, expected %s%s",
+        wrong, count, kern_result_position(run, result, first, &arena),
+        number_text(&arena, kern_element_real(buffer->dtype, result->bytes, first)),
+        number_text(&arena, kern_element_real(buffer->dtype, expected, first)), tolerances);
     kern_arena_free(&arena);
     return false;
 }
@@ -106,7 +108,8 @@ static bool check_tensor(struct kern_run *run, const struct kern_safetensors *se
             result = &run->results[i];
     if (!result)
         return kern_fail(&run->diag, KERN_EXIT_ARTIFACT, path,
-                         "tensor \"%s\" is not the name of an output that this run wrote", tensor->name);
+                         "tensor \"%s\" is not the name of an output that this run wrote",
+                         tensor->name);
     const struct kern_buffer *buffer = &run->manifest->buffers[result->buffer];
     if (!tensor->dtype_known || tensor->dtype != buffer->dtype || tensor->bytes != result->length)
         return kern_fail(&run->diag, KERN_EXIT_ARTIFACT, path,

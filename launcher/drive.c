@@ -21,9 +21,9 @@ bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *va
     struct kern_interrupt interrupt = {alarm_raised, &run->world};
     run->in_flight = true;
     kern_limit_begin(&run->world, "a step");
-    bool good = kern_rank_issue(run->rank, program, vars, &run->diag) &&
-                kern_rank_wait(run->rank, kern_deadline_in(run->options.timeout), &interrupt,
-                               &run->diag);
+    bool good =
+        kern_rank_issue(run->rank, program, vars, &run->diag) &&
+        kern_rank_wait(run->rank, kern_deadline_in(run->options.timeout), &interrupt, &run->diag);
     kern_wait_end(&run->world);
     if (!good)
         return false;
@@ -124,7 +124,8 @@ static bool read_results(struct kern_run *run, const struct kern_driven *driven)
         struct kern_result *result = result_of(run, b);
         free(result->shape);
         free(result->bytes);
-        *result = (struct kern_result){.buffer = b, .length = length,
+        *result = (struct kern_result){.buffer = b,
+                                       .length = length,
                                        .shape = kern_calloc(buffer->rank, sizeof(uint64_t)),
                                        .bytes = kern_calloc(length, 1)};
         kern_run_shape(buffer, driven->vars, result->shape);

@@ -21,7 +21,8 @@ static const char *shape_text(struct kern_arena *arena, const uint64_t *shape, s
 {
     const char *text = "[";
     for (size_t i = 0; i < rank; i++)
-        text = kern_arena_print(arena, "%s%s%llu", text, i ? ", " : "", (unsigned long long)shape[i]);
+        text =
+            kern_arena_print(arena, "%s%s%llu", text, i ? ", " : "", (unsigned long long)shape[i]);
     return kern_arena_print(arena, "%s]", text);
 }
 
@@ -68,7 +69,8 @@ static bool prepare_input(struct kern_run *run, const struct kern_safetensors *s
     const struct kern_buffer *buffer = &run->manifest->buffers[index];
     uint64_t length;
     if (!kern_shape_bytes(buffer->dtype, buffer->shape, buffer->rank, driven->vars, &length))
-        return kern_fail(&run->diag, KERN_EXIT_MANIFEST, buffer->name, "has too many bytes to count");
+        return kern_fail(&run->diag, KERN_EXIT_MANIFEST, buffer->name,
+                         "has too many bytes to count");
     struct kern_staged *input = &driven->inputs[driven->n_inputs++];
     *input = (struct kern_staged){index, kern_calloc(length, 1), length};
     return make_input(run, set, index, driven->vars, input->bytes, length) &&

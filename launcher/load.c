@@ -106,9 +106,10 @@ void kern_run_topology(struct kern_run *run)
         kern_place_choose(&run->world, run->device, options->share_devices, options->bind,
                           &run->places, &run->diag);
         enum kern_device_kind kind = run->device->kind;
-        kern_world_same(&run->world, &kind, sizeof kind, "the kind of device",
-                        "some nodes see a GPU and some do not; --device emu or cuda makes them equal",
-                        &run->diag);
+        kern_world_same(
+            &run->world, &kind, sizeof kind, "the kind of device",
+            "some nodes see a GPU and some do not; --device emu or cuda makes them equal",
+            &run->diag);
     }
     free(groups);
     kern_arena_free(&arena);
@@ -141,7 +142,7 @@ void kern_run_load(struct kern_run *run)
     run->rank = kern_rank_create(&config, &run->diag);
     if (!kern_world_all(&run->world, run->world.comm, run->rank != NULL) ||
         !kern_road_choose(&run->world, run->manifest, &run->groups, run->device, ordinal,
-                                   &run->road, &run->diag))
+                          &run->road, &run->diag))
         return;
     bool good = kern_rank_load_modules(run->rank, &run->diag) &&
                 kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
@@ -157,9 +158,9 @@ void kern_run_load(struct kern_run *run)
 
 void kern_run_share(struct kern_run *run)
 {
-    run->fabric = kern_fabric_share(&run->world, run->manifest, &run->groups, run->device,
-                                    run->places[run->world.rank].ordinal, &run->road, run->rank,
-                                    &run->diag);
+    run->fabric =
+        kern_fabric_share(&run->world, run->manifest, &run->groups, run->device,
+                          run->places[run->world.rank].ordinal, &run->road, run->rank, &run->diag);
 }
 
 void kern_run_peers(struct kern_run *run)
@@ -169,8 +170,8 @@ void kern_run_peers(struct kern_run *run)
 
 void kern_run_communicators(struct kern_run *run)
 {
-    run->communicators = kern_communicators_join(&run->world, &run->groups, run->places, run->device,
-                                                 run->rank, &run->diag);
+    run->communicators = kern_communicators_join(&run->world, &run->groups, run->places,
+                                                 run->device, run->rank, &run->diag);
 }
 
 const char *kern_run_path(const struct kern_run *run, const char *pattern, struct kern_arena *arena)
@@ -186,6 +187,6 @@ const char *kern_run_path(const struct kern_run *run, const char *pattern, struc
 void kern_run_shape(const struct kern_buffer *buffer, const uint64_t *vars, uint64_t *shape)
 {
     for (size_t i = 0; i < buffer->rank; i++)
-        shape[i] = buffer->shape[i].var.name ? vars[buffer->shape[i].var.index]
-                                             : buffer->shape[i].extent;
+        shape[i] =
+            buffer->shape[i].var.name ? vars[buffer->shape[i].var.index] : buffer->shape[i].extent;
 }

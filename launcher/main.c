@@ -92,8 +92,8 @@ static void free_results(struct kern_run *run)
     kern_diag_clear(&run->diag);
 }
 
-// Runs the phases, from what the start came to, until one fails on some rank or a signal comes. A run
-// whose outputs are wrong is reported like any other.
+// Runs the phases, from what the start came to, until one fails on some rank or a signal comes. A
+// run whose outputs are wrong is reported like any other.
 static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
 {
     struct kern_arena arena = {0};
@@ -119,8 +119,8 @@ static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
 // The run of the other manifest, before that of this one: it is taken down, but for what it left.
 static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, enum kern_exit code)
 {
-    *other = (struct kern_run){.options = run->options, .world = run->world, .is_other = true,
-                               .started = run->started};
+    *other = (struct kern_run){
+        .options = run->options, .world = run->world, .is_other = true, .started = run->started};
     other->options.manifest = run->options.compare;
     code = run_phases(other, code);
     take_down(other);

@@ -27,33 +27,44 @@ static const struct option table[] = {
     {"warmup", 'w', "N", COUNT, AT(warmup), "steps before them that are not (5)"},
     {"program", 0, "NAME", LIST, AT(programs), "drive this one (repeatable), not the default ones"},
     {"var", 0, "NAME=N", LIST, AT(vars), "value of a var (its max)"},
-    {"input", 0, "FILE", TEXT, AT(input), "safetensors with a tensor per input; {rank} is the rank"},
+    {"input", 0, "FILE", TEXT, AT(input),
+     "safetensors with a tensor per input; {rank} is the rank"},
     {"output", 0, "FILE", TEXT, AT(output), "where outputs go; {rank} is the rank"},
-    {"check", 'c', "FILE", TEXT, AT(check), "compare outputs with these tensors; {rank} is the rank"},
+    {"check", 'c', "FILE", TEXT, AT(check),
+     "compare outputs with these tensors; {rank} is the rank"},
     {"atol", 0, "X", REAL, AT(atol), "floats may differ by X (0) …"},
     {"rtol", 0, "X", REAL, AT(rtol), "… plus X times the expected value (0)"},
-    {"compare", 0, "JSON", TEXT, AT(compare), "run this manifest first: the outputs must be the same"},
+    {"compare", 0, "JSON", TEXT, AT(compare),
+     "run this manifest first: the outputs must be the same"},
     {"generate", 0, "N", COUNT, AT(generate), "tokens that follow each prompt, instead of steps"},
     {"prompt-ids", 0, "1,2,3", LIST, AT(prompts), "the tokens of a prompt (repeatable)"},
     {"stop-id", 0, "ID", LIST, AT(stop_ids), "a token that ends a text (repeatable)"},
-    {"vocab", 0, "FILE", TEXT, AT(vocab), "JSON with the piece of each token: print text, not tokens"},
+    {"vocab", 0, "FILE", TEXT, AT(vocab),
+     "JSON with the piece of each token: print text, not tokens"},
     {"check-ids", 0, "FILE", TEXT, AT(check_ids), "JSON with prompts and what follows them"},
-    {"margin", 0, "X", REAL, AT(margin), "lead of a token under which another may come instead (0.1)"},
+    {"margin", 0, "X", REAL, AT(margin),
+     "lead of a token under which another may come instead (0.1)"},
     {"temperature", 0, "X", REAL, AT(sampling.temperature), "0: the most likely token (0)"},
-    {"top-k", 0, "N", COUNT_I64, AT(sampling.top_k), "draw from the N most likely ones; 0: from all (0)"},
+    {"top-k", 0, "N", COUNT_I64, AT(sampling.top_k),
+     "draw from the N most likely ones; 0: from all (0)"},
     {"top-p", 0, "X", REAL, AT(sampling.top_p), "draw from those that together have X (1)"},
-    {"min-p", 0, "X", REAL, AT(sampling.min_p), "draw from those that have X of the likeliest's (0)"},
+    {"min-p", 0, "X", REAL, AT(sampling.min_p),
+     "draw from those that have X of the likeliest's (0)"},
     {"sample-seed", 0, "N", COUNT_I64, AT(sampling.seed), "of the draws (1)"},
     {"seed", 0, "N", COUNT, AT(seed), "of inputs that no file gives (1)"},
     {"seed-per-rank", 0, NULL, FLAG, AT(seed_per_rank), "other made-up inputs on each rank"},
     {"weights", 0, "PATH", LIST, AT(weights), "safetensors file or directory (repeatable)"},
-    {"kernels", 0, "DIR", LIST, AT(kernels), "where modules are looked for (the manifest's folder)"},
+    {"kernels", 0, "DIR", LIST, AT(kernels),
+     "where modules are looked for (the manifest's folder)"},
     {"capacity", 0, "N", COUNT, AT(capacity), "tokens that paged states hold (4096)"},
     {"seqs", 0, "N", COUNT, AT(seqs), "sequences that live at once (8)"},
-    {"host-blocks", 0, "N", COUNT, AT(host_blocks), "blocks of each state that a host lends (none)"},
-    {"group", 0, "NAME=LAYOUT", LIST, AT(groups), "block: consecutive ranks (default); stride: apart"},
+    {"host-blocks", 0, "N", COUNT, AT(host_blocks),
+     "blocks of each state that a host lends (none)"},
+    {"group", 0, "NAME=LAYOUT", LIST, AT(groups),
+     "block: consecutive ranks (default); stride: apart"},
     {"groups", 0, "FILE", TEXT, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
-    {"graphs", 'G', "WHICH", GRAPHS, AT(graphs), "programs run as CUDA graphs: auto (as declared), on, off"},
+    {"graphs", 'G', "WHICH", GRAPHS, AT(graphs),
+     "programs run as CUDA graphs: auto (as declared), on, off"},
     {"eager", 0, NULL, FLAG, AT(eager), "launch by launch: the same as --graphs off"},
     {"device", 0, "KIND", DEVICE, AT(device), "auto (a GPU, else emu), cuda or emu"},
     {"share-devices", 0, NULL, FLAG, AT(share_devices), "several ranks may have one device"},
@@ -83,9 +94,10 @@ void kern_options_help(FILE *file)
                  table[i].value ? table[i].value : "");
         fprintf(file, "  %-26s %s\n", left, table[i].help);
     }
-    fputs("\nexit: 0 done, 1 a check failed, 2 usage, 3 manifest refused, 4 module, weights or input "
-          "refused,\n      5 device or library failed, 6 a peer was lost or a deadline passed\n",
-          file);
+    fputs(
+        "\nexit: 0 done, 1 a check failed, 2 usage, 3 manifest refused, 4 module, weights or input "
+        "refused,\n      5 device or library failed, 6 a peer was lost or a deadline passed\n",
+        file);
 }
 
 static bool read_count(const char *text, uint64_t *value)
@@ -113,7 +125,8 @@ static bool read_word(const char *text, const char *const *words, int *value)
 }
 
 // Stores [text] as the value of [option]; NULL if it is one, else what would have been one.
-static const char *store(const struct option *option, const char *text, struct kern_options *options)
+static const char *store(const struct option *option, const char *text,
+                         struct kern_options *options)
 {
     static const char *const devices[] = {"auto", "cuda", "emu", NULL};
     static const char *const binds[] = {"auto", "none", NULL};
@@ -170,7 +183,8 @@ static const struct option *find(const char *name, size_t length, char letter)
     return NULL;
 }
 
-// Takes the option at argv[*at], and its value, which is after "=", after the letter or the next word.
+// Takes the option at argv[*at], and its value, which is after "=", after the letter or the next
+// word.
 static bool take_option(int argc, char **argv, int *at, struct kern_options *options,
                         struct kern_diag *diag)
 {
@@ -198,7 +212,8 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
         return kern_fail(diag, KERN_EXIT_USAGE, word, "needs a value: %s", option->value);
     const char *wanted = store(option, value, options);
     if (wanted)
-        return kern_fail(diag, KERN_EXIT_USAGE, word, "\"%s\" will not do; it takes %s", value, wanted);
+        return kern_fail(diag, KERN_EXIT_USAGE, word, "\"%s\" will not do; it takes %s", value,
+                         wanted);
     return true;
 }
 
@@ -253,8 +268,13 @@ static bool check_generation(const struct kern_options *options, struct kern_dia
 
 bool kern_options_parse(int argc, char **argv, struct kern_options *options, struct kern_diag *diag)
 {
-    *options = (struct kern_options){.steps = 20, .warmup = 5, .seed = 1, .capacity = 4096,
-                                     .seqs = 8, .timeout = 60, .margin = 0.1,
+    *options = (struct kern_options){.steps = 20,
+                                     .warmup = 5,
+                                     .seed = 1,
+                                     .capacity = 4096,
+                                     .seqs = 8,
+                                     .timeout = 60,
+                                     .margin = 0.1,
                                      .sampling = {-1, -1, -1, UINT64_MAX, UINT64_MAX}};
     bool good = true, only_files = false;
     for (int i = 1; i < argc; i++) {
@@ -264,13 +284,15 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
             good = take_option(argc, argv, &i, options, diag) && good;
         } else if (options->manifest) {
             // After a misspelt option, this is more likely its value.
-            good = good && kern_fail(diag, KERN_EXIT_USAGE, argv[i], "is a second manifest; one is run");
+            good = good &&
+                   kern_fail(diag, KERN_EXIT_USAGE, argv[i], "is a second manifest; one is run");
         } else {
             options->manifest = argv[i];
         }
     }
     if (options->eager && options->graphs == KERN_GRAPHS_ON)
-        good = kern_fail(diag, KERN_EXIT_USAGE, "--eager", "is the contrary of --graphs on; take one");
+        good =
+            kern_fail(diag, KERN_EXIT_USAGE, "--eager", "is the contrary of --graphs on; take one");
     if (options->eager)
         options->graphs = KERN_GRAPHS_OFF;
     good = check_generation(options, diag) && good;

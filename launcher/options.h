@@ -37,8 +37,8 @@ struct kern_options {
     const char *groups_file;
     const char *input, *output, *check; // "{rank}" stands for the rank
     const char *json;
-    const char *compare; // another manifest
-    uint64_t generate;   // tokens that follow each prompt; 0: programs are driven
+    const char *compare;       // another manifest
+    uint64_t generate;         // tokens that follow each prompt; 0: programs are driven
     struct kern_list prompts;  // "1,2,3", in order
     struct kern_list stop_ids; // numbers
     const char *vocab;
@@ -61,7 +61,8 @@ struct kern_options {
 };
 
 // Fills [options] from the command line; every mistake is in [diag] (KERN_EXIT_USAGE).
-bool kern_options_parse(int argc, char **argv, struct kern_options *options, struct kern_diag *diag);
+bool kern_options_parse(int argc, char **argv, struct kern_options *options,
+                        struct kern_diag *diag);
 
 void kern_options_help(FILE *file);
 void kern_options_free(struct kern_options *options);

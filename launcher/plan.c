@@ -21,15 +21,16 @@ static bool named(const struct kern_list *list, const char *name)
 }
 
 // Without --program: every program with a batch, else every one that is neither once nor derive.
-static bool is_chosen(const struct kern_run *run, const struct kern_program *program, bool has_batch)
+static bool is_chosen(const struct kern_run *run, const struct kern_program *program,
+                      bool has_batch)
 {
     if (run->options.programs.count)
         return named(&run->options.programs, program->name);
     return has_batch ? program->batch != NULL : !program->once && !program->derive;
 }
 
-static bool refuse_name(struct kern_run *run, const char *option, const char *what, const char *name,
-                        const void *items, size_t count, size_t stride)
+static bool refuse_name(struct kern_run *run, const char *option, const char *what,
+                        const char *name, const void *items, size_t count, size_t stride)
 {
     struct kern_arena arena = {0};
     kern_fail(&run->diag, KERN_EXIT_USAGE, option, "the manifest has no %s \"%s\"%s", what, name,
@@ -50,8 +51,8 @@ static bool check_names(struct kern_run *run)
                                manifest->n_programs, sizeof *manifest->programs);
         else if (manifest->programs[index].once || manifest->programs[index].derive)
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--program",
-                             "\"%s\" is a %s program, which is run at load and never per step", name,
-                             manifest->programs[index].once ? "once" : "derive");
+                             "\"%s\" is a %s program, which is run at load and never per step",
+                             name, manifest->programs[index].once ? "once" : "derive");
     }
     return good;
 }
@@ -67,8 +68,8 @@ bool kern_run_vars(struct kern_run *run, uint64_t *vars)
         const char *word = run->options.vars.items[i], *text;
         size_t length;
         if (!kern_option_pair(word, &length, &text)) {
-            good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var", "\"%s\" will not do; it takes NAME=N",
-                             word);
+            good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var",
+                             "\"%s\" will not do; it takes NAME=N", word);
             continue;
         }
         struct kern_arena arena = {0};
@@ -82,8 +83,9 @@ bool kern_run_vars(struct kern_run *run, uint64_t *vars)
                                sizeof *manifest->vars);
         else if (*text < '0' || *text > '9' || *end || errno || value < 1 ||
                  value > manifest->vars[index].max)
-            good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var", "%s is not a value of %s: 1 to %llu",
-                             text, name, (unsigned long long)manifest->vars[index].max);
+            good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var",
+                             "%s is not a value of %s: 1 to %llu", text, name,
+                             (unsigned long long)manifest->vars[index].max);
         else
             vars[index] = value;
         kern_arena_free(&arena);

@@ -13,8 +13,10 @@ static void fill_groups(struct kern_report *report)
     size_t count = run->groups.count;
     for (int r = 0; r < run->world.size; r++)
         for (size_t g = 0; g < count; g++) {
-            report->group_index[(size_t)r * count + g] = (uint32_t)run->groups.places[g].index_of[r];
-            report->group_number[(size_t)r * count + g] = (uint32_t)run->groups.places[g].number_of[r];
+            report->group_index[(size_t)r * count + g] =
+                (uint32_t)run->groups.places[g].index_of[r];
+            report->group_number[(size_t)r * count + g] =
+                (uint32_t)run->groups.places[g].number_of[r];
         }
 }
 

@@ -20,10 +20,10 @@ struct kern_rank_figures {
 struct kern_program_figures {
     const char *name;
     const uint64_t *vars;
-    uint64_t bytes;         // declared operands of one rank and step
+    uint64_t bytes; // declared operands of one rank and step
     size_t launches;
     uint64_t steps;         // that were measured
-    bool graph; // it ran as one
+    bool graph;             // it ran as one
     struct kern_stats path; // nanoseconds: the slowest rank of each step, over the steps
     int slowest;            // the rank with the largest median, and that median
     int fastest;

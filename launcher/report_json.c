@@ -147,7 +147,8 @@ static struct json_object *make_generation(const struct kern_generation *generat
     for (size_t i = 0; i < generation->count; i++) {
         const struct kern_sequence *sequence = &generation->sequences[i];
         struct json_object *prompt = json_object_new_object();
-        json_object_object_add(prompt, "prompt_ids", make_ids(sequence->prompt, sequence->n_prompt));
+        json_object_object_add(prompt, "prompt_ids",
+                               make_ids(sequence->prompt, sequence->n_prompt));
         json_object_object_add(prompt, "ids", make_ids(sequence->ids, sequence->n_ids));
         add_text(prompt, "finished", kern_finish_name(sequence->finish));
         json_object_array_add(prompts, prompt);

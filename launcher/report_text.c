@@ -59,8 +59,8 @@ static void print_head(const struct kern_report *report, FILE *file)
     const struct kern_run *run = report->run;
     char hex[KERN_SHA256_HEX + 1];
     kern_sha256_to_hex(run->manifest->digest, hex);
-    fprintf(file, "# kern-rank %s  model %s  %s (sha256 %.12s)\n", KERN_VERSION, run->manifest->model,
-            run->options.manifest, hex);
+    fprintf(file, "# kern-rank %s  model %s  %s (sha256 %.12s)\n", KERN_VERSION,
+            run->manifest->model, run->options.manifest, hex);
     fprintf(file, "# %d rank%s on %d node%s  device %s: %s\n", run->world.size,
             run->world.size == 1 ? "" : "s", run->world.n_nodes, run->world.n_nodes == 1 ? "" : "s",
             run->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu", run->device->why);
@@ -88,9 +88,9 @@ static void print_ranks(const struct kern_report *report, FILE *file)
         add_cell(&table, place->numa < 0 ? "-" : kern_arena_print(&arena, "%d", place->numa));
         add_cell(&table, place->cpus);
         for (size_t g = 0; g < groups; g++)
-            add_cell(&table, kern_arena_print(&arena, "%u.%u",
-                                              report->group_number[(size_t)r * groups + g],
-                                              report->group_index[(size_t)r * groups + g]));
+            add_cell(&table,
+                     kern_arena_print(&arena, "%u.%u", report->group_number[(size_t)r * groups + g],
+                                      report->group_index[(size_t)r * groups + g]));
         add_cell(&table, place->bound);
     }
     char *sides = kern_calloc(table.columns + 1, 1);
@@ -101,7 +101,8 @@ static void print_ranks(const struct kern_report *report, FILE *file)
     free(table.cells);
     kern_arena_free(&arena);
     if (groups)
-        fputs("#  groups: NUMBER.INDEX, which group of that name and the rank's index in it\n", file);
+        fputs("#  groups: NUMBER.INDEX, which group of that name and the rank's index in it\n",
+              file);
 }
 
 // "tokens=64 seqs=1", the vars that the program reads; "-" for none.
@@ -122,8 +123,9 @@ static void print_programs(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
     struct kern_arena arena = {0};
-    static const char *const heads[] = {"program", "vars", "steps", "launches", "bytes", "min", "median",
-                                        "p99", "max", "GB/s", "slowest rank", "fastest rank", "graph"};
+    static const char *const heads[] = {
+        "program", "vars", "steps", "launches",     "bytes",        "min",  "median",
+        "p99",     "max",  "GB/s",  "slowest rank", "fastest rank", "graph"};
     struct table table = {.columns = sizeof heads / sizeof *heads};
     for (size_t i = 0; i < table.columns; i++)
         add_cell(&table, heads[i]);
@@ -151,7 +153,8 @@ static void print_programs(const struct kern_report *report, FILE *file)
     fputs("#\n", file);
     print_table(&table, "llrrrrrrrrrrl", file);
     if (run->generation)
-        fputs("#  times in µs on the device; a call is as slow as its slowest rank; vars and bytes are "
+        fputs("#  times in µs on the device; a call is as slow as its slowest rank; vars and bytes "
+              "are "
               "the largest call's\n",
               file);
     else
@@ -230,15 +233,16 @@ static void print_tail(const struct kern_report *report, FILE *file)
         }
     const struct kern_fabric_facts *fabric = &report->ranks[0].fabric;
     const struct kern_rank_memory *memory = &report->ranks[0].memory;
-    uint64_t total = memory->weights + memory->workspace + memory->carry + memory->io + memory->peer +
-                     memory->scratch + memory->states;
-    fprintf(file, "# rank 0: %.1f MiB on the device, %.1f MiB of it exported; %zu mapping%s of peers' "
-                  "memory, %zu handle exchange%s\n",
+    uint64_t total = memory->weights + memory->workspace + memory->carry + memory->io +
+                     memory->peer + memory->scratch + memory->states;
+    fprintf(file,
+            "# rank 0: %.1f MiB on the device, %.1f MiB of it exported; %zu mapping%s of peers' "
+            "memory, %zu handle exchange%s\n",
             (double)total / 1048576, (double)memory->exported / 1048576, fabric->mappings,
             fabric->mappings == 1 ? "" : "s", fabric->collectives,
             fabric->collectives == 1 ? "" : "s");
-    fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n", start,
-            mpi);
+    fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n",
+            start, mpi);
     if (run->stopped)
         fprintf(file, "# stopped by signal %d (%s) before all steps were done\n", run->stopped,
                 strsignal(run->stopped));

@@ -20,8 +20,8 @@ struct kern_staged {
 // One program that is driven, and what came of it.
 struct kern_driven {
     uint32_t program;
-    uint64_t *vars;  // dense, what it is run with
-    uint64_t *times; // nanoseconds on the device, per measured step
+    uint64_t *vars;    // dense, what it is run with
+    uint64_t *times;   // nanoseconds on the device, per measured step
     uint64_t measured; // steps in times; fewer than asked for if the run was stopped
     size_t capacity;   // of times, if they grow as calls come
     uint64_t *seen;    // of calls that come as they may: the vars of every one that was new
@@ -67,11 +67,11 @@ struct kern_run {
     size_t n_results;
     struct kern_check check;
     struct kern_generation *generation; // launcher/generate.h; NULL: programs are driven
-    const struct kern_run *other; // of --compare: what is left of the run before; NULL: none
-    bool is_other;                // this is that run: nothing of it is printed, checked or reported
-    struct kern_check compared;   // with it; elements are bytes, or tokens
-    int stopped;    // the signal that ended the run early, the same on all ranks; 0: none
-    bool in_flight; // kernels may still run when the run ends early
+    const struct kern_run *other;       // of --compare: what is left of the run before; NULL: none
+    bool is_other;              // this is that run: nothing of it is printed, checked or reported
+    struct kern_check compared; // with it; elements are bytes, or tokens
+    int stopped;      // the signal that ended the run early, the same on all ranks; 0: none
+    bool in_flight;   // kernels may still run when the run ends early
     uint64_t started; // base/clock.h, at the start of main
     uint64_t mpi_up;
     uint64_t first_step;
@@ -122,8 +122,8 @@ void kern_run_compare(struct kern_run *run);
 // launcher/report.c: gathers figures on rank 0, which prints them and writes --json.
 void kern_run_report(struct kern_run *run);
 
-// The bytes of the file at [path] as rank 0 reads them, with a NUL after them, on all ranks. NULL if
-// it cannot be read, which rank 0 says in its diag. Collective.
+// The bytes of the file at [path] as rank 0 reads them, with a NUL after them, on all ranks. NULL
+// if it cannot be read, which rank 0 says in its diag. Collective.
 char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit, size_t *length);
 
 // launcher/paths.c: whether --output and --json lead to files that this run does not read, and each
@@ -131,7 +131,8 @@ char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit,
 bool kern_run_check_paths(struct kern_run *run);
 
 // [pattern] with every "{rank}" replaced, in [arena].
-const char *kern_run_path(const struct kern_run *run, const char *pattern, struct kern_arena *arena);
+const char *kern_run_path(const struct kern_run *run, const char *pattern,
+                          struct kern_arena *arena);
 
 // The extents of buffer [buffer] at [vars]; [shape] has buffer->rank of them.
 void kern_run_shape(const struct kern_buffer *buffer, const uint64_t *vars, uint64_t *shape);

@@ -12,9 +12,10 @@ void kern_watch_start(void);
 // The signal that any rank has been sent, 0 if none; the same on all ranks. Collective.
 int kern_watch_vote(const struct kern_world *world);
 
-// Meetings of the ranks between steps: has anybody failed, has anybody been sent a signal? There is one
-// about every tenth of a second, or after every step that lasts longer, and one at the end. A rank
-// that fails goes to the next meeting at once; whoever comes to it hears that and stops as well.
+// Meetings of the ranks between steps: has anybody failed, has anybody been sent a signal? There is
+// one about every tenth of a second, or after every step that lasts longer, and one at the end. A
+// rank that fails goes to the next meeting at once; whoever comes to it hears that and stops as
+// well.
 struct kern_watch {
     uint64_t next;    // step at whose end the ranks meet
     uint64_t last;    // step of the last meeting

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Domains at run time: what values a buffer may hold for given vars, checking them, and making some.
+// Domains at run time: what values a buffer may hold for given vars, checking them, and making
+// some.
 #ifndef KERN_RANK_DOMAIN_H
 #define KERN_RANK_DOMAIN_H
 
@@ -27,8 +28,8 @@ struct kern_range {
     bool monotone;
 };
 
-// The range of [buffer]'s domain at [vars]; all open without a domain. False if a bound overflows or
-// the range is empty at these vars.
+// The range of [buffer]'s domain at [vars]; all open without a domain. False if a bound overflows
+// or the range is empty at these vars.
 bool kern_domain_range(const struct kern_manifest *manifest, const struct kern_buffer *buffer,
                        const uint64_t *vars, const struct kern_provision *provision,
                        struct kern_range *range, struct kern_diag *diag);

@@ -15,7 +15,8 @@
 double kern_element_real(enum kern_dtype dtype, const void *bytes, size_t index);
 
 // Element [index] of an integer dtype, exactly: *[negative] with its magnitude.
-uint64_t kern_element_integer(enum kern_dtype dtype, const void *bytes, size_t index, bool *negative);
+uint64_t kern_element_integer(enum kern_dtype dtype, const void *bytes, size_t index,
+                              bool *negative);
 
 // Stores [value] as element [index]: floats rounded to nearest even, integers truncated toward zero
 // and saturated, NaN to 0.

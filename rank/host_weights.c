@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Weights placed on the host lie in memory that the ranks of a node share; who made it is not known here.
+// Weights placed on the host lie in memory that the ranks of a node share; who made it is not known
+// here.
 #include "rank/internal.h"
 
 #include <errno.h>
@@ -15,8 +16,8 @@ void rank_host_weights_list(struct kern_rank *rank)
     for (uint32_t b = 0; b < manifest->n_buffers; b++) {
         const struct kern_buffer *buffer = &manifest->buffers[b];
         if (buffer->placement == KERN_ON_HOST) {
-            rank->host_weights[rank->n_host_weights++] =
-                (struct kern_host_weight){.buffer = b, .name = buffer->name, .bytes = buffer->bytes};
+            rank->host_weights[rank->n_host_weights++] = (struct kern_host_weight){
+                .buffer = b, .name = buffer->name, .bytes = buffer->bytes};
         }
     }
 }

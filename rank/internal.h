@@ -119,7 +119,7 @@ struct kern_rank {
     struct rank_blas blas;
     struct rank_communicator *communicators; // by group
     struct kern_provision provision;
-    uint64_t *blocks; // per state, what provision points to
+    uint64_t *blocks;                  // per state, what provision points to
     enum kern_handle_kind handle_kind; // of exported memory
     struct kern_rank_memory memory;
     bool allocated;

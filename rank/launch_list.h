@@ -58,7 +58,7 @@ struct rank_program {
     size_t n_launches;
     // Call i has the launches from call_first[i] up to call_first[i + 1]: n_calls + 1 of them.
     size_t *call_first;
-    uint64_t *ready_for;  // the vars that its launches are ready for, if they are for any
+    uint64_t *ready_for; // the vars that its launches are ready for, if they are for any
     bool ready;
     bool *reads_var;      // per var: a grid, parameter, field or `when` depends on it
     bool *touches_buffer; // per buffer: an argument of a call

@@ -6,8 +6,8 @@
 #include "base/memory.h"
 #include "manifest/footprint.h"
 
-// Rows that lie less than this apart are read with what is between them: to copy it costs less than a
-// call for each row, and a disk would read most of it anyway.
+// Rows that lie less than this apart are read with what is between them: to copy it costs less than
+// a call for each row, and a disk would read most of it anyway.
 #define GAP (16 << 10)
 
 static bool has_small_gaps(const struct kern_piece *piece)

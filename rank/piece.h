@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts in which weights are loaded. A piece is read into a staging block as it lies in the file
-// and goes from there to its place in the buffer, row by row where its rows are apart.
+// The parts in which weights are loaded. A piece is read into a staging block as it lies in the
+// file and goes from there to its place in the buffer, row by row where its rows are apart.
 #ifndef KERN_RANK_PIECE_H
 #define KERN_RANK_PIECE_H
 

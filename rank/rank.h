@@ -35,7 +35,7 @@ struct kern_progress {
 };
 
 struct kern_rank_config {
-    struct kern_device *device; // libraries are loaded into it when a launch needs them
+    struct kern_device *device;           // libraries are loaded into it when a launch needs them
     int ordinal;                          // of the device, as cuDeviceGet counts
     const struct kern_manifest *manifest; // verified; outlives the rank
     const uint32_t *group_index;          // this rank's index in each group, by group
@@ -67,8 +67,9 @@ struct kern_provision kern_rank_provision(const struct kern_rank *rank);
 
 // Memory that the caller lends for a host state, between allocation and compilation: [dtype] and
 // the [n] extents and strides (in elements, outermost first) are those of the memory at [address],
-// and must be what the manifest declares, extent by extent, where it leaves none open. The outermost
-// extent, which is 1 or more, is the number of blocks that indices into the state may name.
+// and must be what the manifest declares, extent by extent, where it leaves none open. The
+// outermost extent, which is 1 or more, is the number of blocks that indices into the state may
+// name.
 struct kern_host_memory {
     CUdeviceptr address;
     enum kern_dtype dtype;
@@ -85,15 +86,15 @@ struct kern_host_weight {
     uint64_t bytes;
 };
 
-// The weights placed on the host, in the manifest's order, the same on every rank. Borrowed from the
-// rank.
+// The weights placed on the host, in the manifest's order, the same on every rank. Borrowed from
+// the rank.
 size_t kern_rank_host_weights(const struct kern_rank *rank,
                               const struct kern_host_weight **weights);
 
 // Takes over [memory] for the weight [buffer], between allocation and compilation: a mapping of its
-// own of the weight's bytes, zeroed, which other ranks may have mapped too. One of them loads it, the
-// one that is told to [fill] it. The rank registers it with the driver and unmaps it in the end; if
-// this fails it remains the caller's.
+// own of the weight's bytes, zeroed, which other ranks may have mapped too. One of them loads it,
+// the one that is told to [fill] it. The rank registers it with the driver and unmaps it in the
+// end; if this fails it remains the caller's.
 bool kern_rank_adopt_host_weight(struct kern_rank *rank, uint32_t buffer, void *memory, bool fill,
                                  struct kern_diag *diag);
 
@@ -108,11 +109,12 @@ bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag);
 bool kern_rank_load_weights(struct kern_rank *rank, const char *const *paths, size_t n_paths,
                             struct kern_diag *diag);
 
-// Runs the derive programs and gives the sources' memory back. They may read weights on the host, so
-// the rank that fills those has loaded its weights before.
+// Runs the derive programs and gives the sources' memory back. They may read weights on the host,
+// so the rank that fills those has loaded its weights before.
 bool kern_rank_derive(struct kern_rank *rank, struct kern_diag *diag);
 
-// One exported allocation. [mapped] is [bytes] rounded up to the granularity: importers map it whole.
+// One exported allocation. [mapped] is [bytes] rounded up to the granularity: importers map it
+// whole.
 struct kern_export {
     enum kern_target target; // buffer or state
     uint32_t index;          // in the manifest
@@ -123,8 +125,8 @@ struct kern_export {
     CUmemGenericAllocationHandle handle;
 };
 
-// What this rank exports, buffers and states together, in byte-wise order of names (a buffer before a
-// state of the same name), the same on every rank. Borrowed from the rank.
+// What this rank exports, buffers and states together, in byte-wise order of names (a buffer before
+// a state of the same name), the same on every rank. Borrowed from the rank.
 size_t kern_rank_exports(const struct kern_rank *rank, const struct kern_export **exports);
 
 // Writes the [count] addresses, in group order, into peer buffer [buffer] and waits for the copy.
@@ -173,9 +175,9 @@ struct kern_interrupt {
     void *context;
 };
 
-// Waits until all that was issued is done, the deadline (base/clock.h) passes (KERN_EXIT_PEER, names
-// program and last launch), a communicator of the program fails or [interrupt] (may be NULL) says
-// stop.
+// Waits until all that was issued is done, the deadline (base/clock.h) passes (KERN_EXIT_PEER,
+// names program and last launch), a communicator of the program fails or [interrupt] (may be NULL)
+// says stop.
 bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
                     const struct kern_interrupt *interrupt, struct kern_diag *diag);
 
@@ -192,9 +194,10 @@ bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct ker
 
 // What a program is made of, for reports.
 struct kern_program_facts {
-    size_t launches;      // kernel and built-in launches of one run, before `when` decides
-    uint64_t bytes;       // declared operands: bytes that calls read plus bytes that they write, at [vars]
-    bool graph;           // it runs as a graph
+    size_t launches; // kernel and built-in launches of one run, before `when` decides
+    uint64_t
+        bytes;  // declared operands: bytes that calls read plus bytes that they write, at [vars]
+    bool graph; // it runs as a graph
     bool *reads_var;      // per var; borrowed
     bool *touches_buffer; // per buffer; borrowed
 };

@@ -34,16 +34,18 @@ struct kern_safetensors *kern_safetensors_open(const char *const *paths, size_t 
 size_t kern_safetensors_count(const struct kern_safetensors *set);
 // In byte-wise order of names.
 const struct kern_tensor *kern_safetensors_at(const struct kern_safetensors *set, size_t index);
-const struct kern_tensor *kern_safetensors_find(const struct kern_safetensors *set, const char *name);
-const char *kern_safetensors_path(const struct kern_safetensors *set, const struct kern_tensor *tensor);
+const struct kern_tensor *kern_safetensors_find(const struct kern_safetensors *set,
+                                                const char *name);
+const char *kern_safetensors_path(const struct kern_safetensors *set,
+                                  const struct kern_tensor *tensor);
 
-// Reads [length] bytes of [tensor] from byte [offset] of its data on. Threads may read one set at the
-// same time.
+// Reads [length] bytes of [tensor] from byte [offset] of its data on. Threads may read one set at
+// the same time.
 bool kern_safetensors_read(const struct kern_safetensors *set, const struct kern_tensor *tensor,
                            uint64_t offset, void *bytes, size_t length, struct kern_diag *diag);
 
-// Reads [count] > 0 rows of [width] bytes, [pitch] apart from byte [offset] of the tensor's data on,
-// and puts them one after another into [bytes].
+// Reads [count] > 0 rows of [width] bytes, [pitch] apart from byte [offset] of the tensor's data
+// on, and puts them one after another into [bytes].
 bool kern_safetensors_read_rows(const struct kern_safetensors *set,
                                 const struct kern_tensor *tensor, uint64_t offset, uint64_t pitch,
                                 size_t count, void *bytes, size_t width, struct kern_diag *diag);

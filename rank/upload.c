@@ -48,7 +48,8 @@ bool rank_upload_open(struct rank_uploader *uploader, struct kern_rank *rank,
         return true;
     }
     char what[RANK_WHAT];
-    rank_print(what, "preparing %zu threads with two page-locked blocks of %zu bytes to load weights",
+    rank_print(what,
+               "preparing %zu threads with two page-locked blocks of %zu bytes to load weights",
                lanes, block);
     bool ok = KERN_CU(rank->device, diag, what, cuEventCreate, &uploader->before,
                       CU_EVENT_DISABLE_TIMING);

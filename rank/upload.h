@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moving pieces of a checkpoint to their buffers: a few threads read, each into two page-locked blocks in
-// turn, and one block is copied to the device while the other is read into.
+// Moving pieces of a checkpoint to their buffers: a few threads read, each into two page-locked
+// blocks in turn, and one block is copied to the device while the other is read into.
 #ifndef KERN_RANK_UPLOAD_H
 #define KERN_RANK_UPLOAD_H
 
@@ -49,9 +49,9 @@ bool rank_upload_open(struct rank_uploader *uploader, struct kern_rank *rank,
                       const struct kern_safetensors *checkpoint, const struct kern_pieces *work,
                       struct kern_diag *diag);
 
-// Moves what is in uploader->work. Bytes for the device may still be on their way: they arrive after what
-// was given to the rank's stream before, and before what is given to it after. If a thread fails the
-// others stop at their next piece.
+// Moves what is in uploader->work. Bytes for the device may still be on their way: they arrive
+// after what was given to the rank's stream before, and before what is given to it after. If a
+// thread fails the others stop at their next piece.
 bool rank_upload_run(struct rank_uploader *uploader, struct kern_diag *diag);
 
 // Frees everything but the work, after what is on its way out of the blocks.
