@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fast a checkpoint is loaded: bytes per second of kern_rank_load_weights from a warm page cache, and
-// their ratio to those of memcpy, measured in turns.
+// How fast a checkpoint is loaded: bytes per second of kern_rank_load_weights from a warm page
+// cache, and their ratio to those of memcpy, measured in turns.
 //
-//     bench_weights [MB]     (2000) the checkpoint is made beside the program and removed afterwards
+//     bench_weights [MB]     (2000) the checkpoint is made beside the program and removed
+//     afterwards
 //
-// All tensors are bound whole, then by half of their columns, then interleaved in pairs. The target is
-// for whole ones, by the clock on the wall. What the processor spent, of all threads together, tells how
-// much of that is due to others on a busy machine.
+// All tensors are bound whole, then by half of their columns, then interleaved in pairs. The target
+// is for whole ones, by the clock on the wall. What the processor spent, of all threads together,
+// tells how much of that is due to others on a busy machine.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,15 +153,15 @@ static char *write_manifest(const struct bench *bench, int shape)
 static struct rate rate_of(double bytes, const struct instant *start)
 {
     struct instant end = now();
-    return (struct rate){bytes / (end.wall - start->wall), bytes / (end.processor - start->processor)};
+    return (struct rate){bytes / (end.wall - start->wall),
+                         bytes / (end.processor - start->processor)};
 }
 
 static struct rate load(struct bench *bench, int shape)
 {
     static const char *const dirs[] = {KERNELS}, *const paths[] = {CHECKPOINT};
     char *text = write_manifest(bench, shape);
-    struct kern_manifest *manifest =
-        kern_manifest_parse(text, strlen(text), "bench", &bench->diag);
+    struct kern_manifest *manifest = kern_manifest_parse(text, strlen(text), "bench", &bench->diag);
     free(text);
     end_if(bench, manifest == NULL || !kern_manifest_verify(manifest, &bench->diag));
     struct kern_rank_config config = {
@@ -214,7 +215,8 @@ static bool print_all(const struct rate *copies, struct rate loads[N_SHAPES][ROU
 {
     struct rate copied = median(copies);
     bool held = true;
-    printf("%-20s %10s %8s %8s %8s\n", "# weights, GB/s", "processor", "wall", "/ memcpy", "target");
+    printf("%-20s %10s %8s %8s %8s\n", "# weights, GB/s", "processor", "wall", "/ memcpy",
+           "target");
     printf("%-20s %10.2f %8.2f\n", "memcpy, one thread", copied.processor / 1e9, copied.wall / 1e9);
     for (int s = 0; s < N_SHAPES; s++) {
         struct rate loaded = median(loads[s]);

@@ -71,8 +71,8 @@ static int create_memory(const struct kern_host_weight *weights, size_t count,
     return -1;
 }
 
-// Hands the lowest rank's descriptor [fd], or the news that there is none, to all others of the node
-// over connections that are there already. Returns the descriptor, or -1.
+// Hands the lowest rank's descriptor [fd], or the news that there is none, to all others of the
+// node over connections that are there already. Returns the descriptor, or -1.
 static int pass(struct kern_fds *fds, int fd, struct kern_diag *diag)
 {
     bool sent;
@@ -94,8 +94,8 @@ static int distribute(const struct kern_world *world, const struct kern_host_wei
     struct kern_fd_address *addresses = kern_calloc(place.size, sizeof *addresses);
     struct kern_fds fds = {.listener = -1};
     // Two connections with every other, and the file.
-    bool open = kern_fds_reserve(2 * place.size + 2, diag) &&
-                kern_fds_open(&fds, world, &place, diag);
+    bool open =
+        kern_fds_reserve(2 * place.size + 2, diag) && kern_fds_open(&fds, world, &place, diag);
     KERN_WITH_OTHERS(world, "sharing weights on the host",
                      MPI_Allgather(&fds.address, sizeof fds.address, MPI_BYTE, addresses,
                                    sizeof fds.address, MPI_BYTE, world->node_comm));
@@ -118,8 +118,8 @@ static bool adopt(struct kern_rank *rank, int fd, const struct kern_host_weight 
 {
     uint64_t offset = 0;
     for (size_t i = 0; i < count; i++) {
-        void *memory = mmap(NULL, weights[i].bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                            (off_t)offset);
+        void *memory =
+            mmap(NULL, weights[i].bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
         if (memory == MAP_FAILED)
             return kern_fail(diag, KERN_EXIT_DEVICE, weights[i].name,
                              "its %llu bytes on the host cannot be mapped: %s",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One copy per node of the weights that are placed on the host: memory without a name that the lowest rank
-// of the node makes and loads and all map. It goes with the last process that has it.
+// One copy per node of the weights that are placed on the host: memory without a name that the
+// lowest rank of the node makes and loads and all map. It goes with the last process that has it.
 #ifndef KERN_FABRIC_HOST_WEIGHTS_H
 #define KERN_FABRIC_HOST_WEIGHTS_H
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "fabric/host_weights.h"
@@ -122,7 +121,7 @@ void kern_run_load(struct kern_run *run)
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", options->manifest);
     const char *beside = dirname(folder);
-    struct kern_load_progress progress = {.started = kern_now()};
+    struct kern_load_progress progress = {0};
     struct kern_rank_config config = {
         .device = run->device,
         .ordinal = ordinal,

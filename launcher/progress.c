@@ -18,6 +18,10 @@ void kern_load_progress(void *context, uint64_t done, uint64_t total)
 {
     struct kern_load_progress *progress = context;
     uint64_t now = kern_now();
+    if (progress->total != total) {
+        progress->total = total;
+        progress->started = now;
+    }
     if (now - progress->started < FIRST_NS || now - progress->shown < EVERY_NS)
         return;
     progress->shown = now;

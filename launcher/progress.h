@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// All zero at first.
 struct kern_load_progress {
-    uint64_t started; // base/clock.h
+    uint64_t total;   // of what is being loaded; weights and sources are loaded by themselves
+    uint64_t started; // base/clock.h, when the first of it had come
     uint64_t shown;   // the last time the line was written; 0: never
 };
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded into a process: what happens to its files. KERN_TEST_READ is WHAT:N[@RANK] and is about reads
-// of 64 KiB and more of *.safetensors files, which are of tensors and not of headers. From the Nth on
+// Preloaded into a process: what happens to its files. KERN_TEST_READ is WHAT:N[@RANK] and is about
+// reads of 64 KiB and more of *.safetensors files, which are of tensors and not of headers. From
+// the Nth on
 //
 //     error       they fail with EIO, as on a broken disk
 //     truncate    the file has lost the last 65537 bytes
 //     sleep       each takes 50 ms longer
 //
-// in every process, or only in the one whose rank of Open MPI is RANK. With KERN_TEST_NO_MEMORY files
-// in memory that have a name of kern's cannot grow.
+// in every process, or only in the one whose rank of Open MPI is RANK. With KERN_TEST_NO_MEMORY
+// files in memory that have a name of kern's cannot grow.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

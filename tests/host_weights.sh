@@ -56,6 +56,7 @@ for ((tries = 0; tries < 200; tries++)); do
 done
 check "4 ranks map the weight, and cannot write to it" test "$(grep -c ' r--s ' "$whole")" -eq 4
 check "they map the same memory" test "$(awk '{ print $1 }' "$whole" | sort -u | wc -l)" -eq 1
+# shellcheck disable=SC2016 # they are fields of awk
 check "it is there once" awk -v kib=$((bytes / 1024)) \
     '{ sum += $3 } END { exit !(kib * 0.99 <= sum && sum <= kib) }' "$whole"
 check "no rank has it open" \

@@ -137,10 +137,10 @@ static void weights_and_derived_carries(void **state)
     fixture_close(&fixture);
 }
 
-// Weights of several pieces: whole, a block of columns with small gaps, one with large gaps, and two
-// tensors row by row. They are exported so that the test can look at them.
+// Weights of several pieces: whole, a block of columns with small gaps, one with large gaps, and
+// two tensors row by row. They are exported so that the test can look at them.
 enum { ROWS = 900, COLS = 1500, WIDE_ROWS = 40, WIDE_COLS = 33750 };
-_Static_assert(ROWS * COLS == WIDE_ROWS * WIDE_COLS, "the large tensors have the same bytes");
+_Static_assert(ROWS *COLS == WIDE_ROWS * WIDE_COLS, "the large tensors have the same bytes");
 
 // clang-format off
 #define LARGE(name, shape, bind)                                                                   \
@@ -171,8 +171,8 @@ static int32_t *large_values(int32_t step)
     return values;
 }
 
-// Compares export [index] with [count] rows of [width] elements, [pitch] apart from [rows] on, that are
-// [every] rows apart in it from row [first] on.
+// Compares export [index] with [count] rows of [width] elements, [pitch] apart from [rows] on, that
+// are [every] rows apart in it from row [first] on.
 static void expect_rows(struct rank_fixture *fixture, size_t index, const int32_t *rows,
                         size_t pitch, size_t width, size_t count, size_t first, size_t every)
 {

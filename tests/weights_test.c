@@ -204,8 +204,8 @@ static int32_t *large_tensor(int32_t tensor, size_t count)
     return data;
 }
 
-// Column blocks of matrices that take many pieces: with small gaps between the rows, with gaps that are
-// left out, and of rows that are larger than a piece.
+// Column blocks of matrices that take many pieces: with small gaps between the rows, with gaps that
+// are left out, and of rows that are larger than a piece.
 static void large_matrices_are_cut_alike(void **state)
 {
     (void)state;
