@@ -244,7 +244,7 @@ static void print_tail(const struct kern_report *report, FILE *file)
     fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n",
             start, mpi);
     if (run->stopped)
-        fprintf(file, "# stopped by signal %d (%s) before all steps were done\n", run->stopped,
+        fprintf(file, "# stopped by signal %d (%s); the steps shown were done\n", run->stopped,
                 strsignal(run->stopped));
     if (run->generation)
         print_generation(run->generation, file);

@@ -40,14 +40,20 @@ bool kern_watch_due(const struct kern_watch *watch, uint64_t step)
 void kern_watch_meet(struct kern_watch *watch, const struct kern_world *world, uint64_t step,
                      bool failed)
 {
-    enum { MEET_EVERY_NS = 100000000, STEPS_MAX = 1000 };
+    enum { MEET_EVERY_NS = 100000000, STEPS_MAX = 1000, GROWTH = 4 };
+    uint64_t steps = step - watch->last;
     // Every rank must meet after the same step, so the slowest rank's pace decides for all.
-    uint64_t steps = step > watch->last ? step - watch->last : 1;
-    uint64_t votes[3] = {(uint64_t)received, (kern_now() - watch->started) / steps, failed};
+    uint64_t votes[3] = {(uint64_t)received, steps ? (kern_now() - watch->started) / steps : 0,
+                         failed};
     KERN_WITH_OTHERS(world, "meeting between steps",
                      MPI_Allreduce(MPI_IN_PLACE, votes, 3, MPI_UINT64_T, MPI_MAX, world->comm));
-    uint64_t ahead = votes[1] ? MEET_EVERY_NS / votes[1] : STEPS_MAX;
-    watch->next = step + (ahead < 1 ? 1 : ahead > STEPS_MAX ? STEPS_MAX : ahead);
+    // A meeting without a step since the last one tells nothing of the pace. A few quick steps at
+    // first must not put the next meeting far behind slow ones.
+    if (steps) {
+        uint64_t most = GROWTH * steps < STEPS_MAX ? GROWTH * steps : STEPS_MAX;
+        uint64_t ahead = votes[1] ? MEET_EVERY_NS / votes[1] : most;
+        watch->next = step + (ahead < 1 ? 1 : ahead > most ? most : ahead);
+    }
     watch->last = step;
     watch->started = kern_now();
     watch->signal = (int)votes[0];
