@@ -139,7 +139,7 @@ static void every_call_of_every_function_may_fail(void **state)
 int main(int argc, char **argv)
 {
     if (argc == 2) {
-        return live_with_fault(argv[1]);
+        return (int)live_with_fault(argv[1]);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_of_every_function_may_fail),

@@ -250,7 +250,7 @@ static int remove_checkpoint(void **state)
 int main(int argc, char **argv)
 {
     if (argc == 3) {
-        return live_with_fault(argv[1], argv[2]);
+        return (int)live_with_fault(argv[1], argv[2]);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_of_every_function_may_fail),
