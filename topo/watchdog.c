@@ -45,7 +45,7 @@ static void say(const char *text)
 static void say_where(int rank, const struct kern_member *member,
                       const struct kern_board_slot *slot)
 {
-    char text[320], step[40] = "";
+    char text[400], step[40] = "";
     char state = state_of(slot->pid);
     const char *how = state == 0 || state == 'Z'     ? "is gone"
                       : state == 'T' || state == 't' ? "is stopped"
@@ -53,9 +53,10 @@ static void say_where(int rank, const struct kern_member *member,
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
     snprintf(text, sizeof text,
-             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s, for %.1f s\n", rank,
+             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s%s%.63s, for %.1f s\n", rank,
              member->host, slot->pid, how, slot->phase, slot->program[0] ? ", program " : "",
-             slot->program, step, (double)(kern_now() - slot->since) / 1e9);
+             slot->program, step, slot->awaits[0] ? ", waits for " : "", slot->awaits,
+             (double)(kern_now() - slot->since) / 1e9);
     say(text);
 }
 
