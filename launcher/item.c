@@ -59,10 +59,10 @@ bool kern_run_wait(struct kern_run *run, uint32_t program)
     kern_limit_begin(&run->world, "a step");
     bool good = kern_rank_wait(run->rank, KERN_NO_DEADLINE, &interrupt, &run->diag);
     kern_wait_end(&run->world);
-    kern_board_awaits(&run->world.board, "");
-    // A wait for a neighbour that was given up lets the item end.
+    // A wait for a neighbour that was given up lets the item end; the board goes on to say which.
     if (!good || (run->edges && !kern_edges_sound(run->edges, &run->diag)))
         return false;
+    kern_board_awaits(&run->world.board, "");
     run->in_flight = kern_rank_in_flight(run->rank) > 0;
     return kern_rank_check_errors(run->rank, program, &run->diag);
 }

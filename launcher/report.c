@@ -110,7 +110,8 @@ static void gather_ranks(const struct kern_run *run, struct kern_report *report)
         .check = run->check, .compared = run->compared, .flow = sum_up_flow(run)};
     kern_fabric_facts(run->fabric, &mine.fabric);
     kern_rank_memory(run->rank, &mine.memory);
-    mine.mpi_seconds = (double)(run->mpi_up - run->started) / 1e9;
+    // A run that follows another one begins with MPI up.
+    mine.mpi_seconds = run->other ? 0 : (double)(run->mpi_up - run->started) / 1e9;
     mine.start_seconds = run->first_step ? (double)(run->first_step - run->started) / 1e9 : 0;
     KERN_WITH_OTHERS(&run->world, "gathering figures",
                      MPI_Gather(&mine, sizeof mine, MPI_BYTE, report->ranks, sizeof mine, MPI_BYTE,

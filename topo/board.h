@@ -14,7 +14,7 @@
 struct kern_board_slot {
     char phase[24];
     char program[40]; // empty: none
-    char awaits[64];  // what of a neighbour in the pipeline, empty: nothing
+    char awaits[64];  // what of a neighbour in the pipeline, or what it gave up on; empty: nothing
     uint64_t step;    // of the program, from 1; 0: none
     uint64_t since;   // base/clock.h, when it got there
     int waiting;      // 1: it waits for other ranks

@@ -49,6 +49,7 @@ static void say_where(int rank, const struct kern_member *member,
     char state = state_of(slot->pid);
     const char *how = state == 0 || state == 'Z'     ? "is gone"
                       : state == 'T' || state == 't' ? "is stopped"
+                      : slot->waiting                ? "has given up"
                                                      : "is still busy";
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
@@ -82,11 +83,13 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
     bool anybody = false;
     for (int r = 0; board->slots && r < world->size; r++) {
         const struct kern_member *member = &world->members[r];
-        if (member->node != world->members[world->rank].node || r == world->rank)
+        if (member->node != world->members[world->rank].node)
             continue;
         const struct kern_board_slot *slot = &board->slots[member->local_rank];
         char state = state_of(slot->pid);
-        if (slot->waiting && state != 0 && state != 'Z' && state != 'T' && state != 't')
+        bool here = slot->waiting && state != 0 && state != 'Z' && state != 'T' && state != 't';
+        // Who is here for want of a neighbour says of which.
+        if (here && !slot->awaits[0])
             continue;
         say_where(r, member, slot);
         anybody = true;
