@@ -13,9 +13,10 @@
 
 // Of the environment only what explains a run; the rest may hold secrets.
 static const char *const variables[] = {
-    "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "KERN_EMU_DEVICES", "KERN_EMU_MEMORY",
-    "KERN_EMU_FABRIC",      "KERN_EMU_FAIL",       "NCCL_PROTO",       "NCCL_RUNTIME_CONNECT",
-    "SLURM_JOB_ID",         "SLURM_JOB_NODELIST",  "SLURM_NNODES",     "SLURM_RESTART_COUNT",
+    "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING",  "KERN_EMU_DEVICES",      "KERN_EMU_MEMORY",
+    "KERN_EMU_FABRIC",      "KERN_EMU_FAIL",        "KERN_EMU_DELAY_US_MAX", "KERN_EMU_SEED",
+    "NCCL_PROTO",           "NCCL_RUNTIME_CONNECT", "SLURM_JOB_ID",          "SLURM_JOB_NODELIST",
+    "SLURM_NNODES",         "SLURM_RESTART_COUNT",
 };
 
 static void add_text(struct json_object *object, const char *key, const char *text)
