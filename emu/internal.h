@@ -71,6 +71,8 @@ struct emu_config {
     bool node_limit; // KERN_EMU_NODE_LIMIT: POSIX handles stay within one host name
     int numa;        // KERN_EMU_NUMA: HOST_NUMA_ID of every device, -1: not known
     uint64_t node;   // emu_node_id()
+    uint32_t delay;  // KERN_EMU_DELAY_US_MAX: microseconds before a unit of work, at most
+    uint64_t seed;   // KERN_EMU_SEED: of the delays
 };
 
 // Valid from a successful cuInit on, and constant from then on.

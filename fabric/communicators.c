@@ -22,7 +22,7 @@ static int find_shared(const struct kern_world *world, const struct kern_group_p
 {
     for (int r = 0; r < world->size; r++)
         for (*other = 0; *other < r; ++*other)
-            if (place->number_of[r] == place->number_of[*other] &&
+            if (place->number_of[r] >= 0 && place->number_of[r] == place->number_of[*other] &&
                 world->members[r].node == world->members[*other].node &&
                 memcmp(places[r].uuid, places[*other].uuid, sizeof places[r].uuid) == 0)
                 return r;
@@ -117,12 +117,14 @@ static bool join_group(struct kern_communicators *all, uint32_t group, struct ke
     return false;
 }
 
-// Whether all ranks are [good]; nobody goes on to a group where somebody will not come.
-static bool all_good(const struct kern_world *world, bool good, struct kern_diag *diag)
+// Whether all ranks of the stage are [good]; nobody goes on to a group where somebody will not
+// come.
+static bool all_good(const struct kern_world *world, const struct kern_stage *stage, bool good,
+                     struct kern_diag *diag)
 {
     int vote = good;
     MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &vote, 1, MPI_INT, MPI_MIN, world->comm, &request);
+    MPI_Iallreduce(MPI_IN_PLACE, &vote, 1, MPI_INT, MPI_MIN, stage->comm, &request);
     if (!kern_world_await(world, &request, "joining a communicator", diag)) {
         kern_diag_print(diag, stderr, 8);
         kern_world_abort(world, KERN_EXIT_PEER);
@@ -131,6 +133,7 @@ static bool all_good(const struct kern_world *world, bool good, struct kern_diag
 }
 
 struct kern_communicators *kern_communicators_join(const struct kern_world *world,
+                                                   const struct kern_stage *stage,
                                                    const struct kern_groups *groups,
                                                    const struct kern_place *places,
                                                    const struct kern_device *device,
@@ -146,7 +149,7 @@ struct kern_communicators *kern_communicators_join(const struct kern_world *worl
             good = check_devices(world, &groups->places[g], places, diag) && good;
     for (uint32_t g = 0; good && g < groups->count; g++)
         if (kern_rank_needs_communicator(rank, g))
-            good = all_good(world, join_group(all, g, diag), diag);
+            good = all_good(world, stage, join_group(all, g, diag), diag);
     return all;
 }
 

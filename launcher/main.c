@@ -58,6 +58,7 @@ static void take_down(struct kern_run *run)
     kern_communicators_close(run->communicators, run->in_flight);
     // Kernels that wait for a peer that failed hold the device; the end of the process frees both.
     if (!run->in_flight) {
+        kern_edges_close(run->edges);
         kern_fabric_close(run->fabric);
         kern_run_free_host_blocks(run);
         kern_rank_destroy(run->rank, false);
@@ -65,6 +66,7 @@ static void take_down(struct kern_run *run)
     }
     run->communicators = NULL;
     run->fabric = NULL;
+    run->edges = NULL;
     run->rank = NULL;
     run->device = NULL;
 }
@@ -75,20 +77,17 @@ static void free_results(struct kern_run *run)
     for (size_t i = 0; i < run->n_driven; i++) {
         free(run->driven[i].vars);
         free(run->driven[i].times);
+        free(run->driven[i].stamps);
         free(run->driven[i].seen);
         for (size_t j = 0; j < run->driven[i].n_inputs; j++)
             free(run->driven[i].inputs[j].bytes);
         free(run->driven[i].inputs);
     }
-    for (size_t i = 0; i < run->n_results; i++) {
-        free(run->results[i].shape);
-        free(run->results[i].bytes);
-    }
     free(run->driven);
-    free(run->results);
+    kern_run_free_results(run);
     kern_groups_free(&run->groups);
     free(run->places);
-    kern_manifest_destroy(run->manifest);
+    kern_run_free_stages(run);
     kern_diag_clear(&run->diag);
 }
 
@@ -105,7 +104,7 @@ static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
             continue;
         const char *name = phases[i].name;
         if (run->is_other)
-            name = kern_arena_print(&arena, "%s of %s", name, run->options.manifest);
+            name = kern_arena_print(&arena, "%s of %s", name, run->options.compare);
         kern_board_phase(&run->world.board, name);
         phases[i].run(run);
         code = kern_exit_worse(code, kern_world_agree(&run->world, name, &run->diag));
@@ -121,7 +120,6 @@ static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, en
 {
     *other = (struct kern_run){
         .options = run->options, .world = run->world, .is_other = true, .started = run->started};
-    other->options.manifest = run->options.compare;
     code = run_phases(other, code);
     take_down(other);
     run->other = other;

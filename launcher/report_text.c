@@ -54,13 +54,33 @@ static void print_table(const struct table *table, const char *sides, FILE *file
     free(widths);
 }
 
+// Where the stages come from, and who runs them.
+static void print_stages(const struct kern_run *run, FILE *file)
+{
+    int size = run->stage.size;
+    if (run->n_stages == 1)
+        return;
+    fprintf(file, "# pipeline of %zu stages, cut %s, depth %llu\n", run->n_stages,
+            run->stages[0]->cut->id, (unsigned long long)run->options.depth);
+    for (size_t i = 0; i < run->n_stages; i++) {
+        int first = (int)i * size;
+        fprintf(file, "#   stage %zu on rank", i);
+        if (size > 1)
+            fprintf(file, "s %d to %d", first, first + size - 1);
+        else
+            fprintf(file, " %d", first);
+        fprintf(file, ": %s\n", run->paths[i]);
+    }
+}
+
 static void print_head(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
     char hex[KERN_SHA256_HEX + 1];
     kern_sha256_to_hex(run->manifest->digest, hex);
     fprintf(file, "# kern-rank %s  model %s  %s (sha256 %.12s)\n", KERN_VERSION,
-            run->manifest->model, run->options.manifest, hex);
+            run->manifest->model, run->path, hex);
+    print_stages(run, file);
     fprintf(file, "# %d rank%s on %d node%s  device %s: %s\n", run->world.size,
             run->world.size == 1 ? "" : "s", run->world.n_nodes, run->world.n_nodes == 1 ? "" : "s",
             run->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu", run->device->why);
@@ -72,10 +92,13 @@ static void print_ranks(const struct kern_report *report, FILE *file)
     const struct kern_run *run = report->run;
     struct kern_arena arena = {0};
     size_t groups = run->groups.count;
+    bool staged = run->n_stages > 1;
     static const char *const heads[] = {"rank", "host", "local", "device", "numa", "cpus"};
-    struct table table = {.columns = sizeof heads / sizeof *heads + groups + 1};
+    struct table table = {.columns = sizeof heads / sizeof *heads + staged + groups + 1};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         add_cell(&table, heads[i]);
+    if (staged)
+        add_cell(&table, "stage");
     for (size_t g = 0; g < groups; g++)
         add_cell(&table, run->groups.places[g].name);
     add_cell(&table, "bound");
@@ -87,10 +110,12 @@ static void print_ranks(const struct kern_report *report, FILE *file)
         add_cell(&table, kern_arena_print(&arena, "%d %s", place->ordinal, place->bus_id));
         add_cell(&table, place->numa < 0 ? "-" : kern_arena_print(&arena, "%d", place->numa));
         add_cell(&table, place->cpus);
-        for (size_t g = 0; g < groups; g++)
-            add_cell(&table,
-                     kern_arena_print(&arena, "%u.%u", report->group_number[(size_t)r * groups + g],
-                                      report->group_index[(size_t)r * groups + g]));
+        if (staged)
+            add_cell(&table, kern_arena_print(&arena, "%d", r / run->stage.size));
+        for (size_t g = 0; g < groups; g++) {
+            const int *at = &report->groups[2 * ((size_t)r * groups + g)];
+            add_cell(&table, at[0] < 0 ? "-" : kern_arena_print(&arena, "%d.%d", at[0], at[1]));
+        }
         add_cell(&table, place->bound);
     }
     char *sides = kern_calloc(table.columns + 1, 1);
@@ -168,6 +193,42 @@ static void print_programs(const struct kern_report *report, FILE *file)
     kern_arena_free(&arena);
 }
 
+// Where the time of each rank went, item by item: a stage that waits for input is faster than those
+// before it, one that waits for room faster than those after it.
+static void print_flow(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    struct kern_arena arena = {0};
+    static const char *const heads[] = {"stage", "rank", "items", "busy",
+                                        "input", "room", "copy",  "bubble"};
+    struct table table = {.columns = sizeof heads / sizeof *heads};
+    if (run->n_stages == 1)
+        return;
+    for (size_t i = 0; i < table.columns; i++)
+        add_cell(&table, heads[i]);
+    for (int r = 0; r < run->world.size; r++) {
+        const struct kern_flow_figures *flow = &report->ranks[r].flow;
+        const uint64_t parts[] = {flow->busy, flow->input, flow->room, flow->copy};
+        double items = flow->items ? (double)flow->items : 1;
+        add_cell(&table, kern_arena_print(&arena, "%d", r / run->stage.size));
+        add_cell(&table, kern_arena_print(&arena, "%d", r));
+        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)flow->items));
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+            add_cell(&table, kern_arena_print(&arena, "%.1f", (double)parts[p] / items / 1e3));
+        add_cell(&table, flow->span
+                             ? kern_arena_print(&arena, "%.1f%%",
+                                                100 - 100 * (double)flow->busy / (double)flow->span)
+                             : "-");
+    }
+    print_table(&table, "rrrrrrrr", file);
+    fputs("#  µs of an item: in its calls, waiting for input, waiting for room, handing over; "
+          "bubble: "
+          "the time\n#  not spent in calls\n#\n",
+          file);
+    free(table.cells);
+    kern_arena_free(&arena);
+}
+
 static void print_pace(const char *what, const struct kern_pace *pace, FILE *file)
 {
     double seconds = (double)pace->nanoseconds / 1e9;
@@ -192,13 +253,14 @@ static void print_generation(const struct kern_generation *generation, FILE *fil
 static void print_verdict(const char *what, const struct kern_check *check,
                           const struct kern_run *run, const char *elements, FILE *file)
 {
+    int with_results = run->n_stages > 1 ? run->stage.size : run->world.size;
     fprintf(file, "%s %s: ", what, check->verdict == KERN_CHECK_OK ? "ok" : "WRONG");
     if (run->generation)
         fprintf(file, "%llu prompt%s, %llu tokens", (unsigned long long)check->outputs,
                 check->outputs == 1 ? "" : "s", (unsigned long long)check->elements);
     else
         fprintf(file, "%llu output%s of %d rank%s, %llu %s", (unsigned long long)check->outputs,
-                check->outputs == 1 ? "" : "s", run->world.size, run->world.size == 1 ? "" : "s",
+                check->outputs == 1 ? "" : "s", with_results, with_results == 1 ? "" : "s",
                 (unsigned long long)check->elements, elements);
 }
 
@@ -256,5 +318,6 @@ void kern_report_print(const struct kern_report *report, FILE *file)
     print_head(report, file);
     print_ranks(report, file);
     print_programs(report, file);
+    print_flow(report, file);
     print_tail(report, file);
 }

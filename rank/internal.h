@@ -44,8 +44,12 @@ struct rank_buffer {
     struct kern_mapping mapping; // exported ones
     void *host;                  // a host-placed weight, mapped at address
     bool fill;                   // of one: this rank is the one that loads it
-    void *staging;               // page-locked, of the buffer's size: input, inout, output
-    CUevent staged;              // input, inout: the last copy out of staging is done
+    bool arrives;                // it is in the arrivals, at the same place of every slot
+    uint8_t *staging;            // page-locked blocks of the buffer's size: input, inout, output
+    uint64_t block;              // bytes from one to the next: inputs and error words have one for
+                                 // every item that may be in flight
+    CUevent *staged;             // input, inout, by block: the last copy out of it is done
+    uint64_t writes;             // input, inout: so far
     bool filled;                 // peers: their addresses are there
 };
 
@@ -77,6 +81,24 @@ struct rank_blas {
     struct rank_gemm *gemms; // every one that keeps something (rank/builtin.h)
 };
 
+// The slots for what the stage before hands over.
+struct rank_arrivals {
+    struct kern_mapping mapping;
+    uint64_t slot_bytes;
+    uint32_t slots; // 0: no stage is before
+};
+
+// An item in flight, or one whose place is free.
+struct rank_item {
+    CUevent start, end; // round the calls
+    CUevent done;       // what follows them is done as well
+    CUevent last;       // of the two, the one that ends the item
+    const struct rank_program *program;
+    uint64_t number;                       // items before it
+    size_t launches;                       // that were issued
+    const struct rank_launch *last_launch; // the last one that was launched, or NULL
+};
+
 struct rank_communicator {
     bool needed;     // some launch names the group
     ncclComm_t comm; // NULL: not joined
@@ -97,7 +119,12 @@ struct kern_rank {
     CUdevice cu_device;
     CUcontext context;
     CUstream stream;
-    CUevent start, end; // round the launches of the program last issued
+    struct rank_item *items; // most_in_flight of them, used in turn
+    uint32_t most_in_flight;
+    uint64_t issued, waited; // items, so far
+    struct kern_hand_over hand_over;
+    bool hands_over;
+    uint64_t handed; // items that went through the hand-over, so far
 
     struct rank_modules modules;
 
@@ -107,7 +134,8 @@ struct kern_rank {
     struct rank_pool pool;
     struct rank_leases leases;
     CUdeviceptr **scratch; // per op, per scratch
-    struct rank_program *programs;
+    struct rank_arrivals arrivals;
+    struct rank_program *programs; // by slot of the arrivals; within it, by manifest index
     enum kern_graphs graph_use;
     struct rank_graphs *graphs; // NULL: none was captured
     struct kern_export *exports;
@@ -125,10 +153,9 @@ struct kern_rank {
     bool allocated;
     bool derived; // weights are loaded and the derive programs ran
 
-    const struct rank_program *issued; // NULL: nothing was
+    // Of the item that is being issued, or the graph that is being captured.
     size_t issued_launches;
     const struct rank_launch *last_launch; // the last one that was launched, or NULL
-    bool in_flight;
 
     struct kern_arena arena; // names, tables and launch lists: what lives as long as the rank
 };
@@ -145,6 +172,9 @@ void rank_context_close(struct kern_rank *rank);
 // Makes the rank's context current, which every public function does first: a process may hold
 // several ranks, and a rank may change threads.
 bool rank_enter(const struct kern_rank *rank, struct kern_diag *diag);
+// Makes the events of as many items as may be in flight.
+bool rank_items_open(struct kern_rank *rank, struct kern_diag *diag);
+void rank_items_close(struct kern_rank *rank);
 // Waits for the stream.
 bool rank_synchronize(const struct kern_rank *rank, const char *what, struct kern_diag *diag);
 
@@ -232,6 +262,14 @@ void rank_checkpoint_close(struct kern_rank *rank);
 bool rank_sources_allocate(struct kern_rank *rank, struct kern_diag *diag);
 void rank_sources_free(struct kern_rank *rank);
 
+// arrivals.c
+// Says which buffers arrive and makes the memory for them.
+bool rank_arrivals_allocate(struct kern_rank *rank, struct kern_diag *diag);
+void rank_arrivals_free(struct kern_rank *rank);
+// [program] as it is compiled for the slot of [item].
+struct rank_program *rank_arrivals_program(const struct kern_rank *rank,
+                                           struct rank_program *program, uint64_t item);
+
 // peers.c
 // Lists what is exported, once everything is allocated.
 void rank_exports_list(struct kern_rank *rank);
@@ -256,6 +294,12 @@ bool rank_communicators_joined(const struct kern_rank *rank, const struct rank_p
 // Whether none of them has met an error since.
 bool rank_communicators_sound(const struct kern_rank *rank, const struct rank_program *program,
                               struct kern_diag *diag);
+
+// io.c
+// Copies the error words of [program] out on the stream, to where a check after the wait for item
+// [number] finds them.
+bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *program,
+                       uint64_t number, struct kern_diag *diag);
 
 // fit.c
 // Makes the kernel launch ready for [vars], which may be NULL if nothing of it depends on vars.

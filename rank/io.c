@@ -37,15 +37,20 @@ bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes,
     if (length == 0) {
         return true;
     }
+    if (memory->arrives) {
+        return kern_fail(diag, KERN_EXIT_USAGE, what, "the stage before writes it");
+    }
+    uint64_t block = memory->writes++ % rank->most_in_flight;
+    uint8_t *staging = memory->staging + block * memory->block;
     // The copy before may still be reading the staging memory.
     if (!rank_enter(rank, diag) ||
-        !KERN_CU(rank->device, diag, what, cuEventSynchronize, memory->staged)) {
+        !KERN_CU(rank->device, diag, what, cuEventSynchronize, memory->staged[block])) {
         return false;
     }
-    memcpy(memory->staging, bytes, length);
-    return KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, memory->address, memory->staging,
-                   length, rank->stream) &&
-           KERN_CU(rank->device, diag, what, cuEventRecord, memory->staged, rank->stream);
+    memcpy(staging, bytes, length);
+    return KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, memory->address, staging, length,
+                   rank->stream) &&
+           KERN_CU(rank->device, diag, what, cuEventRecord, memory->staged[block], rank->stream);
 }
 
 // Copies the first [length] bytes of the buffer to [to] and waits.
@@ -92,22 +97,35 @@ bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t
     return true;
 }
 
-bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag)
+// Where the words of error output [buffer] are copied to for item [number].
+static int32_t *error_words(const struct kern_rank *rank, uint32_t buffer, uint64_t number)
 {
-    const struct kern_manifest *manifest = rank->manifest;
-    const struct rank_program *ran = &rank->programs[program];
-    bool ok = true;
-    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
-        const struct kern_buffer *buffer = &manifest->buffers[b];
-        if (buffer->fill != KERN_FILL_ERROR || !ran->writes_buffer[b]) {
-            continue;
-        }
-        char what[RANK_WHAT];
-        rank_print(what, "reading buffer %s", buffer->name);
-        const int32_t *words = rank->buffers[b].staging;
-        if (!copy_out(rank, b, rank->buffers[b].staging, buffer->bytes, what, diag)) {
+    const struct rank_buffer *memory = &rank->buffers[buffer];
+    return (int32_t *)(void *)(memory->staging + number % rank->most_in_flight * memory->block);
+}
+
+bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *program,
+                       uint64_t number, struct kern_diag *diag)
+{
+    for (size_t e = 0; e < program->n_errors; e++) {
+        uint32_t b = program->errors[e];
+        if (!KERN_CU(rank->device, diag, program->place, cuMemcpyDtoHAsync,
+                     error_words(rank, b, number), rank->buffers[b].address,
+                     rank->manifest->buffers[b].bytes, rank->stream)) {
             return false;
         }
+    }
+    return true;
+}
+
+bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag)
+{
+    const struct rank_program *ran = &rank->programs[program];
+    bool ok = true;
+    for (size_t e = 0; e < ran->n_errors; e++) {
+        const struct kern_buffer *buffer = &rank->manifest->buffers[ran->errors[e]];
+        const int32_t *words =
+            error_words(rank, ran->errors[e], rank->waited > 0 ? rank->waited - 1 : 0);
         size_t i = 0, count = buffer->bytes / sizeof(*words);
         while (i < count && words[i] == 0) {
             i++;

@@ -149,6 +149,11 @@ static void malformed_environment(void **state)
         "KERN_EMU_DELAY=cuMemCreate:5",
         "KERN_EMU_DELAY=cuMemCreate:us",
         "KERN_EMU_DELAY=cuMemCreate:5us:1",
+        "KERN_EMU_DELAY_US_MAX=",
+        "KERN_EMU_DELAY_US_MAX=-5",
+        "KERN_EMU_DELAY_US_MAX=5us",
+        "KERN_EMU_DELAY_US_MAX=1000001",
+        "KERN_EMU_SEED=x",
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int ends[2];

@@ -96,6 +96,17 @@ static void options_are_read_in_every_spelling(void **state)
     kern_options_free(&options);
     assert_true(parse("-- -odd-name.json", &options, &diag));
     assert_string_equal(options.manifest, "-odd-name.json");
+    assert_int_equal(options.n_stages, 1);
+    kern_options_free(&options);
+    assert_true(parse("--cut 12,24 m.json", &options, &diag));
+    assert_int_equal(options.n_stages, 3);
+    assert_int_equal(options.depth, 2);
+    assert_true(options.cut.count == 2 && options.cut.values[1] == 24);
+    kern_options_free(&options);
+    assert_true(parse("b.json a.json --depth 3", &options, &diag));
+    assert_int_equal(options.n_stages, 2);
+    assert_int_equal(options.depth, 3);
+    assert_string_equal(options.manifests.items[1], "a.json");
     kern_options_free(&options);
     assert_int_equal(diag.count, 0);
 }
@@ -107,7 +118,15 @@ static void wrong_options_are_refused_in_words(void **state)
         const char *line, *text;
     } cases[] = {
         {"", "error: no manifest is named; for example: mpirun -np 8 kern-rank model.json"},
-        {"m.json n.json", "error: n.json: is a second manifest; one is run"},
+        {"m.json n.json --cut 1",
+         "error: --cut: cuts one manifest; 2 are named, which are stages already"},
+        {"m.json --cut 1,b", "error: --cut: \"1,b\" will not do; it takes indices of calls, as in "
+                             "12,24"},
+        {"m.json --depth 3",
+         "error: --depth: is of use with several stages only: name them, or --cut a manifest"},
+        {"a.json b.json --depth 0", "error: --depth: is 1 to 64"},
+        {"a.json b.json --generate 3 --prompt-ids 1",
+         "error: --generate: runs one manifest; through stages programs are driven"},
         {"m.json --stesp=3",
          "error: --stesp=3: is no option; perhaps --steps; kern-rank --help lists them"},
         {"m.json -n", "error: -n: needs a value: N"},

@@ -63,6 +63,13 @@ void kern_board_program(struct kern_board *board, const char *program)
     snprintf(slot->program, sizeof slot->program, "%s", program ? program : "");
 }
 
+void kern_board_awaits(struct kern_board *board, const char *what)
+{
+    struct kern_board_slot *slot = own(board);
+    if (slot)
+        snprintf(slot->awaits, sizeof slot->awaits, "%s", what);
+}
+
 void kern_board_step(struct kern_board *board, uint64_t step)
 {
     struct kern_board_slot *slot = own(board);

@@ -14,6 +14,7 @@
 struct kern_board_slot {
     char phase[24];
     char program[40]; // empty: none
+    char awaits[64];  // what of a neighbour in the pipeline, or what it gave up on; empty: nothing
     uint64_t step;    // of the program, from 1; 0: none
     uint64_t since;   // base/clock.h, when it got there
     int waiting;      // 1: it waits for other ranks
@@ -34,6 +35,8 @@ void kern_board_close(struct kern_board *board);
 // Notes that this process has reached [phase], and in it [program] (NULL: none) and [step].
 void kern_board_phase(struct kern_board *board, const char *phase);
 void kern_board_program(struct kern_board *board, const char *program);
+// Notes what of a neighbour in the pipeline its kernels wait for ("": nothing).
+void kern_board_awaits(struct kern_board *board, const char *what);
 void kern_board_step(struct kern_board *board, uint64_t step);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/diag.h"
 #include "manifest/manifest.h"
-#include "topo/world.h"
+#include "topo/stage.h"
 
 enum kern_layout { KERN_LAYOUT_BLOCK, KERN_LAYOUT_STRIDE };
 
@@ -28,8 +28,8 @@ struct kern_group_place {
     uint32_t number; // which of the world's groups of this name is ours
     uint32_t index;  // our index in it
     int *members;    // the world ranks of our group, in group order
-    int *number_of;  // by world rank
-    int *index_of;   // by world rank
+    int *number_of;  // by world rank; -1: of another stage
+    int *index_of;   // by world rank; -1: of another stage
     MPI_Comm comm;   // our group, ranks in group order
     bool spans_nodes;
 };
@@ -40,14 +40,15 @@ struct kern_groups {
     uint32_t *index; // places[i].index, as kern_rank_config wants them
 };
 
-// Group number and index of [rank] among [world] ranks in groups of [size].
-void kern_group_locate(enum kern_layout layout, uint32_t world, uint32_t size, uint32_t rank,
+// Group number and index of [rank] among [ranks] ranks in groups of [size].
+void kern_group_locate(enum kern_layout layout, uint32_t ranks, uint32_t size, uint32_t rank,
                        uint32_t *number, uint32_t *index);
 
-// Builds every group of the manifest. [file] (or NULL) has a line "NAME RANK RANK …" for each
-// group, in group order, and "#" comments; it wins over [options] for the names in it. Every rank
-// reads it.
-bool kern_groups_build(const struct kern_world *world, const struct kern_manifest *manifest,
+// Builds every group of the manifest among the ranks of [stage], whose manifest it is. [file] (or
+// NULL) has a line "NAME RANK RANK …" for each group, in group order, and "#" comments; it wins
+// over [options] for the names in it. Every rank reads it.
+bool kern_groups_build(const struct kern_world *world, const struct kern_stage *stage,
+                       const struct kern_manifest *manifest,
                        const struct kern_group_option *options, size_t n_options, const char *file,
                        struct kern_groups *groups, struct kern_diag *diag);
 

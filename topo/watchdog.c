@@ -45,17 +45,19 @@ static void say(const char *text)
 static void say_where(int rank, const struct kern_member *member,
                       const struct kern_board_slot *slot)
 {
-    char text[320], step[40] = "";
+    char text[400], step[40] = "";
     char state = state_of(slot->pid);
     const char *how = state == 0 || state == 'Z'     ? "is gone"
                       : state == 'T' || state == 't' ? "is stopped"
+                      : slot->waiting                ? "has given up"
                                                      : "is still busy";
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
     snprintf(text, sizeof text,
-             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s, for %.1f s\n", rank,
+             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s%s%.63s, for %.1f s\n", rank,
              member->host, slot->pid, how, slot->phase, slot->program[0] ? ", program " : "",
-             slot->program, step, (double)(kern_now() - slot->since) / 1e9);
+             slot->program, step, slot->awaits[0] ? ", waits for " : "", slot->awaits,
+             (double)(kern_now() - slot->since) / 1e9);
     say(text);
 }
 
@@ -81,11 +83,13 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
     bool anybody = false;
     for (int r = 0; board->slots && r < world->size; r++) {
         const struct kern_member *member = &world->members[r];
-        if (member->node != world->members[world->rank].node || r == world->rank)
+        if (member->node != world->members[world->rank].node)
             continue;
         const struct kern_board_slot *slot = &board->slots[member->local_rank];
         char state = state_of(slot->pid);
-        if (slot->waiting && state != 0 && state != 'Z' && state != 'T' && state != 't')
+        bool here = slot->waiting && state != 0 && state != 'Z' && state != 'T' && state != 't';
+        // Who is here for want of a neighbour says of which.
+        if (here && !slot->awaits[0])
             continue;
         say_where(r, member, slot);
         anybody = true;
