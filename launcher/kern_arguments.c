@@ -12,8 +12,9 @@
 // The letter that is short for an option, or 0.
 static char letter_of(const struct kern_command *command, size_t index)
 {
-    char letter = command->letters ? command->letters[index] : ' ';
-    return letter == ' ' ? '\0' : letter;
+    if (!command->letters || command->letters[index] == ' ')
+        return '\0';
+    return command->letters[index];
 }
 
 void kern_command_help(const struct kern_command *command, FILE *file)

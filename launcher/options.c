@@ -186,10 +186,10 @@ static const char *store(const struct option *option, const char *text,
     return "another option";
 }
 
-static const struct option *find(const char *name, size_t length, char letter)
+static const struct option *find(const char *name, size_t length, const char *letter)
 {
     for (size_t i = 0; i < OPTIONS; i++)
-        if (letter ? table[i].letter == letter
+        if (letter ? table[i].letter == *letter
                    : strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0)
             return &table[i];
     return NULL;
@@ -203,7 +203,8 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
     const char *word = argv[*at], *value = NULL;
     bool is_long = word[1] == '-';
     size_t length = is_long ? strcspn(word + 2, "=") : 1;
-    const struct option *option = find(word + 2, length, is_long ? 0 : word[1]);
+    char letter = word[1];
+    const struct option *option = find(word + 2, length, is_long ? NULL : &letter);
     if (!option) {
         struct kern_arena arena = {0};
         const char *name = kern_arena_copy(&arena, word + 2, is_long ? length : 0);
@@ -216,11 +217,12 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
     const char *rest = is_long ? word + 2 + length : word + 2;
     if (*rest)
         value = is_long ? rest + 1 : rest;
-    if (!option->value && value)
+    bool takes_value = option->kind != FLAG;
+    if (!takes_value && value)
         return kern_fail(diag, KERN_EXIT_USAGE, word, "takes no value");
-    if (option->value && !value && *at + 1 < argc)
+    if (takes_value && !value && *at + 1 < argc)
         value = argv[++*at];
-    if (option->value && !value)
+    if (takes_value && !value)
         return kern_fail(diag, KERN_EXIT_USAGE, word, "needs a value: %s", option->value);
     const char *wanted = store(option, value, options);
     if (wanted)

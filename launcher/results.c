@@ -37,15 +37,16 @@ bool kern_run_read_results(struct kern_run *run, const struct kern_driven *drive
         if (!kern_shape_bytes(buffer->dtype, buffer->shape, buffer->rank, driven->vars, &length))
             return kern_fail(&run->diag, KERN_EXIT_MANIFEST, buffer->name,
                              "has too many bytes to count");
-        struct kern_result *result = result_of(run, buffer);
-        free(result->shape);
-        free(result->bytes);
-        *result = (struct kern_result){.buffer = buffer,
-                                       .length = length,
-                                       .shape = kern_calloc(buffer->rank, sizeof(uint64_t)),
-                                       .bytes = kern_calloc(length, 1)};
-        kern_run_shape(buffer, driven->vars, result->shape);
-        if (!kern_rank_read(run->rank, b, result->bytes, length, &run->diag))
+        struct kern_result result = {.buffer = buffer,
+                                     .length = length,
+                                     .shape = kern_calloc(buffer->rank, sizeof(uint64_t)),
+                                     .bytes = kern_calloc(length, 1)};
+        kern_run_shape(buffer, driven->vars, result.shape);
+        struct kern_result *kept = result_of(run, buffer);
+        free(kept->shape);
+        free(kept->bytes);
+        *kept = result;
+        if (!kern_rank_read(run->rank, b, result.bytes, length, &run->diag))
             return false;
     }
     return true;

@@ -214,20 +214,20 @@ static bool compile_call(struct kern_rank *rank, struct rank_program *program, s
     const struct kern_call *call = &program->declared->calls[index];
     const struct kern_op *op = &rank->manifest->ops[call->op.index];
     const uint32_t *functions = rank->modules.launch_functions[call->op.index];
+    struct rank_value *args = kern_arena_array(&rank->arena, call->n_args, sizeof(*args));
     struct rank_call_site site = {
         .rank = rank,
         .program = program,
         .call = call,
         .op = op,
+        .args = args,
         .scratch = rank->scratch[call->op.index],
         .slot = slot,
     };
-    struct rank_value *args = kern_arena_array(&rank->arena, call->n_args, sizeof(*args));
     for (size_t a = 0; a < call->n_args; a++) {
         args[a] = rank_value_of(&site, &call->args[a]);
         note_operand(rank, program, &call->args[a], &op->params[a]);
     }
-    site.args = args;
     for (size_t l = 0; l < op->n_launches; l++) {
         const struct kern_launch *declared = &op->launches[l];
         site.launch = &program->launches[program->n_launches++];

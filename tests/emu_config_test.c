@@ -91,16 +91,12 @@ static void visible_by_uuid(void **state)
     close(uuid_pipe[0]);
     close(uuid_pipe[1]);
 
-    char whole[64] = "CUDA_VISIBLE_DEVICES=GPU-";
-    char prefix[64];
-    for (int i = 0; i < 16; i++) {
-        char byte[4];
-        snprintf(byte, sizeof byte, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                 uuid[i]);
-        strcat(whole, byte);
-    }
+    char digits[33], whole[80], prefix[80];
+    for (size_t i = 0; i < 16; i++)
+        snprintf(digits + 2 * i, 3, "%02x", uuid[i]);
+    snprintf(whole, sizeof whole, "CUDA_VISIBLE_DEVICES=GPU-%.8s-%.4s-%.4s-%.4s-%s,1", digits,
+             digits + 8, digits + 12, digits + 16, digits + 20);
     snprintf(prefix, sizeof prefix, "%.33s", whole);
-    strcat(whole, ",1");
     wanted_devices = "21";
     EMU_CHILD(check_visible, whole);
     wanted_devices = "2";
@@ -159,7 +155,7 @@ static void malformed_environment(void **state)
         int ends[2];
         char row[64];
         char text[512];
-        strcpy(row, rows[i]);
+        snprintf(row, sizeof row, "%s", rows[i]);
         assert_int_equal(pipe(ends), 0);
         complaints = ends[1];
         int status = emu_child_status(init_fails, (char *[]){row, NULL});

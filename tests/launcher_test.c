@@ -36,8 +36,8 @@ static void stats_of_few_and_many(void **state)
 static void groups_are_a_partition(void **state)
 {
     (void)state;
-    for (uint32_t world = 1; world <= 64; world++)
-        for (uint32_t size = 1; size <= world; size++)
+    for (uint32_t world = 1; world <= 64; world++) {
+        for (uint32_t size = 1; size <= world; size++) {
             for (int layout = KERN_LAYOUT_BLOCK; world % size == 0 && layout <= KERN_LAYOUT_STRIDE;
                  layout++) {
                 bool taken[64] = {false};
@@ -49,6 +49,8 @@ static void groups_are_a_partition(void **state)
                     taken[number * size + index] = true;
                 }
             }
+        }
+    }
 }
 
 static void groups_are_where_the_option_says(void **state)

@@ -73,7 +73,7 @@ launch() {
     } >"$run/command"
     began=$(date +%s%N)
     env "$mark.$(basename "$run")" TMPDIR="$run/tmp" OMPI_MCA_btl_vader_backing_directory="$run/shm" \
-        timeout -k 2 "${time_limit:-60}" mpirun -np "$ranks" "${words[@]}" \
+        timeout -k 2 $((${time_limit:-60} * ${KERN_TEST_SLOWNESS:-1})) mpirun -np "$ranks" "${words[@]}" \
         >"$run/out" 2>"$run/err" </dev/null
     echo $? >"$run/status"
     echo $((($(date +%s%N) - began) / 1000000)) >"$run/ms"
@@ -110,6 +110,20 @@ says_each_once() {
     said=$(grep '^kern-rank: ' "$run/err" |
         sed -E 's/^(kern-rank: [a-z]+: )(all [0-9]+ ranks|ranks? [-0-9,]+( \([^)]*\))?): /\1/' | sort)
     [ -n "$said" ] && [ -z "$(uniq -d <<<"$said")" ] && ! grep -q '^error: ' "$run/err"
+}
+
+# check_refusal CODE WHAT TEXT…: the last run ended soon with CODE, said every TEXT on stderr, nothing
+# twice, and left nothing behind.
+check_refusal() {
+    local code=$1 what=$2 text
+    shift 2
+    check "$what: ends with $code" ended_with "$code"
+    for text in "$@"; do
+        check "$what: says \"$text\"" says "$text"
+    done
+    check "$what: each message comes once" says_each_once
+    check "$what: ends in time" in_time
+    check "$what: nothing is left" nothing_left
 }
 
 # json FILE EXPRESSION: whether a Python expression about the report r is true.

@@ -27,7 +27,9 @@ static char state_of(int pid)
     close(fd);
     text[length > 0 ? length : 0] = '\0';
     const char *name_end = strrchr(text, ')');
-    return name_end && name_end[1] == ' ' ? name_end[2] : '?';
+    if (!name_end || name_end[1] != ' ')
+        return '?';
+    return name_end[2];
 }
 
 static void say(const char *text)
@@ -81,7 +83,7 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
             (int)getpid(), world->timeout, what);
     say(text);
     bool anybody = false;
-    for (int r = 0; board->slots && r < world->size; r++) {
+    for (int r = 0; world->members && board->slots && r < world->size; r++) {
         const struct kern_member *member = &world->members[r];
         if (member->node != world->members[world->rank].node)
             continue;
