@@ -19,12 +19,14 @@ static bool alarm_raised(void *world)
 bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *vars)
 {
     struct kern_interrupt interrupt = {alarm_raised, &run->world};
+    uint64_t deadline = kern_deadline_in(run->options.timeout);
     run->in_flight = true;
     kern_limit_begin(&run->world, "a step");
-    bool good =
-        kern_rank_issue(run->rank, program, vars, &run->diag) &&
-        kern_rank_wait(run->rank, kern_deadline_in(run->options.timeout), &interrupt, &run->diag);
+    bool good = kern_rank_issue(run->rank, program, vars, &run->diag) &&
+                kern_rank_wait(run->rank, deadline, &interrupt, &run->diag);
     kern_wait_end(&run->world);
+    if (!good && kern_deadline_passed(deadline))
+        kern_wait_overdue();
     if (!good)
         return false;
     run->in_flight = false;
