@@ -121,7 +121,9 @@ bool kern_file_write(const char *path, const void *bytes, size_t length, struct 
     bool renamed = false;
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) {
-        kern_fail(diag, KERN_EXIT_USAGE, path, "cannot be written: %s", strerror(errno));
+        bool full = errno == ENOSPC || errno == EDQUOT || errno == EIO;
+        kern_fail(diag, full ? KERN_EXIT_DEVICE : KERN_EXIT_USAGE, path, "cannot be written: %s",
+                  strerror(errno));
         kern_arena_free(&arena);
         return false;
     }

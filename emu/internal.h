@@ -97,6 +97,15 @@ bool emu_fault_read(void);
 // function has it.
 int emu_fault_next(const char *function);
 
+// This process's rank as its launcher tells it, or -1.
+long emu_own_rank(void);
+
+// What was called, for KERN_EMU_CALLS (calls.c).
+
+// Reads KERN_EMU_CALLS; from then on calls are counted if it is set.
+void emu_calls_read(void);
+void emu_calls_count(const char *function);
+
 // The error called [name] ("CUDA_ERROR_OUT_OF_MEMORY", "2"); false if there is none.
 bool emu_error_parse(const char *name, CUresult *error);
 

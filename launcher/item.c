@@ -59,6 +59,8 @@ bool kern_run_wait(struct kern_run *run, uint32_t program)
     kern_limit_begin(&run->world, "a step");
     bool good = kern_rank_wait(run->rank, KERN_NO_DEADLINE, &interrupt, &run->diag);
     kern_wait_end(&run->world);
+    if (!good && kern_deadline_passed(waiting.deadline))
+        kern_wait_overdue();
     // A wait for a neighbour that was given up lets the item end; the board goes on to say which.
     if (!good || (run->edges && !kern_edges_sound(run->edges, &run->diag)))
         return false;

@@ -157,6 +157,7 @@ int main(int argc, char **argv)
     code = run_phases(&run, code);
     int status = run.stopped && code == KERN_EXIT_OK ? 128 + run.stopped : (int)code;
     bool in_flight = run.in_flight;
+    kern_board_phase(&run.world.board, "leave");
     take_down(&run);
     free_results(&run);
     free_results(&other);

@@ -15,6 +15,7 @@ static void on_signal(int signal)
     if (received)
         _exit(128 + signal);
     received = signal;
+    kern_wait_bereaved();
 }
 
 void kern_watch_start(void)
@@ -22,6 +23,8 @@ void kern_watch_start(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    // A file that may not grow is to be an error with the file's name, not a rank that dies.
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 int kern_watch_vote(const struct kern_world *world)

@@ -7,6 +7,7 @@
 
 #include "topo/world.h"
 
+// From here on signals are as said above, and writing beyond a limit on the size of files fails.
 void kern_watch_start(void);
 
 // The signal that any rank has been sent, 0 if none; the same on all ranks. Collective.

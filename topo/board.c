@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -26,7 +25,6 @@ void kern_board_open(struct kern_board *board, MPI_Comm node, int local_rank, in
     board->told = (int *)(void *)base;
     board->slots = (struct kern_board_slot *)(void *)(base + HEAD);
     MPI_Barrier(node);
-    board->slots[local_rank].pid = (int)getpid();
     kern_board_phase(board, "start");
 }
 

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Whether a process waits for other ranks. Who has given up leaves, and is not to be missed.
+enum kern_board_wait { KERN_BOARD_BUSY, KERN_BOARD_WAITING, KERN_BOARD_GIVEN_UP };
+
 // What a process says of itself. Only it writes its slot; readers may see a half-written name,
 // which is cut, never overrun.
 struct kern_board_slot {
@@ -17,8 +20,7 @@ struct kern_board_slot {
     char awaits[64];  // what of a neighbour in the pipeline, or what it gave up on; empty: nothing
     uint64_t step;    // of the program, from 1; 0: none
     uint64_t since;   // base/clock.h, when it got there
-    int waiting;      // 1: it waits for other ranks
-    int pid;
+    int waiting;      // enum kern_board_wait
 };
 
 struct kern_board {

@@ -74,22 +74,21 @@ bool kern_world_all(const struct kern_world *world, MPI_Comm comm, bool mine)
     return all != 0;
 }
 
-bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what,
-                      struct kern_diag *diag)
+bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what)
 {
-    uint64_t deadline = kern_deadline_in(world->timeout);
+    uint64_t deadline = kern_deadline_in(kern_wait_limit(world));
     int done = 0;
+    kern_poll_begin(world, what);
     for (unsigned round = 0;; round++) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        if (done)
-            return true;
-        if (kern_deadline_passed(deadline))
-            return kern_fail(diag, KERN_EXIT_PEER, NULL,
-                             "waited %g s for the other ranks (%s); one of them is stuck or gone "
-                             "(--timeout sets the limit)",
-                             world->timeout, what);
+        if (done || kern_deadline_passed(deadline))
+            break;
         kern_relax(round);
     }
+    kern_wait_end(world);
+    if (!done)
+        kern_wait_tell(world, what);
+    return done;
 }
 
 bool kern_world_same(const struct kern_world *world, const void *bytes, size_t length,

@@ -39,9 +39,9 @@ bool kern_world_open(struct kern_world *world, struct kern_diag *diag);
 // world->timeout seconds (topo/watchdog.h).
 bool kern_world_all(const struct kern_world *world, MPI_Comm comm, bool mine);
 
-// Waits for [request] at most world->timeout seconds; [what] names the wait in the message.
-bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what,
-                      struct kern_diag *diag);
+// Waits for [request] at most world->timeout seconds. If that was not enough it says who is late
+// (topo/watchdog.h) and returns false; [what] names the wait.
+bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what);
 
 // The agreement that ends a phase: every rank brings its diag, and all get the same answer,
 // KERN_EXIT_OK if nobody has an error. If somebody has, rank 0 prints on stderr each distinct
