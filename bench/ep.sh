@@ -5,14 +5,14 @@
 # MPI_Alltoallv with its packing and unpacking (bench/ep_alltoallv.c), between the same number of
 # processes:
 #
-#     bench/ep.sh [--rounds 1] [--ranks "2 4 8"] [--kib "64 1024 16384"] [--hidden 2048] [--top-k 4]
+#     bench/ep.sh [--rounds 1] [--ranks "2 4 8"] [--kib "64 1024 16384"] [--hidden 2048] [--top-k 2]
 #
 # A size is that of the token rows of one rank, 64 to 65536 KiB. Both sides take turns within a
 # round; MPI with each of the settings below, of which the best one counts.
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/../tests/lib.sh"
 
-rounds=1 rank_counts="2 4 8" sizes="64 1024 16384" hidden=2048 top_k=4 experts=16
+rounds=1 rank_counts="2 4 8" sizes="64 1024 16384" hidden=2048 top_k=2 experts=16
 while [ $# -gt 0 ]; do
     case $1 in
     --rounds) rounds=$2 ;;

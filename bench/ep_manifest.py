@@ -28,7 +28,7 @@ def declare_widen(m, owned):
 
 
 def main():
-    args = arguments(__doc__, ranks=8, experts=16, top_k=4, hidden=2048, tokens=256)
+    args = arguments(__doc__, ranks=8, experts=16, top_k=2, hidden=2048, tokens=256)
     require(args.experts % args.ranks == 0, "--experts is a multiple of --ranks")
     require(args.hidden % 8 == 0, "--hidden is a multiple of 8")
     owned = args.experts // args.ranks
