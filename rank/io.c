@@ -139,24 +139,74 @@ bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct ker
     return ok;
 }
 
+bool kern_rank_poke_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag)
+{
+    char what[RANK_WHAT];
+    bool ok = rank_enter(rank, diag);
+    for (size_t i = 0; ok && i < count; i++) {
+        rank_print(what, "writing %zu bytes at device address 0x%llx", spans[i].length,
+                   spans[i].address);
+        ok = spans[i].length == 0 ||
+             KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, spans[i].address, spans[i].bytes,
+                     spans[i].length, rank->stream);
+    }
+    // After a failure too: what was queued reads the caller's memory.
+    return rank_synchronize(rank, "writing device memory", diag) && ok;
+}
+
+// Copies the spans to [staging], end to end, and waits.
+static bool peek_staged(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        unsigned char *staging, struct kern_diag *diag)
+{
+    char what[RANK_WHAT];
+    bool ok = true;
+    for (size_t i = 0; ok && i < count; i++) {
+        rank_print(what, "reading %zu bytes at device address 0x%llx", spans[i].length,
+                   spans[i].address);
+        ok = spans[i].length == 0 || KERN_CU(rank->device, diag, what, cuMemcpyDtoHAsync, staging,
+                                             spans[i].address, spans[i].length, rank->stream);
+        staging += spans[i].length;
+    }
+    return rank_synchronize(rank, "reading device memory", diag) && ok;
+}
+
+bool kern_rank_peek_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += spans[i].length;
+    }
+    // A driver makes the caller wait for each copy to memory that is not page-locked.
+    void *staging = NULL;
+    if (bytes == 0) {
+        return true;
+    }
+    if (!rank_enter(rank, diag) ||
+        !KERN_CU(rank->device, diag, "reading device memory", cuMemHostAlloc, &staging, bytes, 0)) {
+        return false;
+    }
+    bool ok = peek_staged(rank, spans, count, staging, diag);
+    const unsigned char *from = staging;
+    for (size_t i = 0; ok && i < count; i++) {
+        memcpy(spans[i].bytes, from, spans[i].length);
+        from += spans[i].length;
+    }
+    rank->device->cu.cuMemFreeHost(staging);
+    return ok;
+}
+
 bool kern_rank_poke(struct kern_rank *rank, CUdeviceptr address, const void *bytes, size_t length,
                     struct kern_diag *diag)
 {
-    char what[RANK_WHAT];
-    rank_print(what, "writing %zu bytes at device address 0x%llx", length, address);
-    return length == 0 || (rank_enter(rank, diag) &&
-                           KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, address, bytes,
-                                   length, rank->stream) &&
-                           rank_synchronize(rank, what, diag));
+    struct kern_span span = {address, (void *)(uintptr_t)bytes, length};
+    return kern_rank_poke_all(rank, &span, 1, diag);
 }
 
 bool kern_rank_peek(struct kern_rank *rank, CUdeviceptr address, void *bytes, size_t length,
                     struct kern_diag *diag)
 {
-    char what[RANK_WHAT];
-    rank_print(what, "reading %zu bytes at device address 0x%llx", length, address);
-    return length == 0 || (rank_enter(rank, diag) &&
-                           KERN_CU(rank->device, diag, what, cuMemcpyDtoHAsync, bytes, address,
-                                   length, rank->stream) &&
-                           rank_synchronize(rank, what, diag));
+    struct kern_span span = {address, bytes, length};
+    return kern_rank_peek_all(rank, &span, 1, diag);
 }

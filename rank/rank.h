@@ -165,7 +165,21 @@ bool kern_rank_set_communicator(struct kern_rank *rank, uint32_t group, ncclComm
 // Forgets all communicators and the graphs, which hold them. Nothing of the rank is running.
 void kern_rank_drop_communicators(struct kern_rank *rank);
 
-// Copies between host memory and device addresses of this rank or of mapped peers, and waits.
+// Bytes of the host, and where they are or go on the device: at an address of this rank or of a
+// mapped peer.
+struct kern_span {
+    CUdeviceptr address;
+    void *bytes;
+    size_t length;
+};
+
+// Copies all spans from the host (poke) or to the host (peek) and waits once, for the last.
+bool kern_rank_poke_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag);
+bool kern_rank_peek_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag);
+
+// The same for one.
 bool kern_rank_poke(struct kern_rank *rank, CUdeviceptr address, const void *bytes, size_t length,
                     struct kern_diag *diag);
 bool kern_rank_peek(struct kern_rank *rank, CUdeviceptr address, void *bytes, size_t length,
