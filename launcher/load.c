@@ -129,6 +129,7 @@ void kern_run_load(struct kern_run *run)
         .group_index = run->groups.index,
         .kernel_dirs = options->kernels.count ? options->kernels.items : &beside,
         .n_kernel_dirs = options->kernels.count ? options->kernels.count : 1,
+        .digests = run->digests,
         .capacity = options->capacity,
         .seqs = options->seqs,
         .graphs = options->graphs,
