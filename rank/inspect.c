@@ -157,6 +157,7 @@ bool kern_inspect(const struct kern_manifest *manifest, const char *const *kerne
     for (uint32_t m = 0; m < manifest->n_modules; m++) {
         inspect_module(manifest, m, &artifacts.items[artifacts.of_module[m]], inspection, diag);
     }
+    rank_multicast_warn(manifest, &artifacts, diag);
     rank_artifacts_free(&artifacts);
     return diag->errors == errors;
 }

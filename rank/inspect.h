@@ -32,7 +32,8 @@ struct kern_inspection {
 // Inspects the artifacts of a verified manifest, which are looked for as kern_rank_load_modules
 // does. False with every reason (KERN_EXIT_ARTIFACT) if something is missing or does not fit: an
 // entry must stand in one piece of code at least if all could be read, and among the pieces of a
-// target that have it one must have the declared parameters. [digests] may be NULL.
+// target that have it one must have the declared parameters. Kernels that copy by multicast and are
+// given memory of peers are warned of, where a cuobjdump tells. [digests] may be NULL.
 bool kern_inspect(const struct kern_manifest *manifest, const char *const *kernel_dirs,
                   size_t n_kernel_dirs, struct kern_digests *digests,
                   struct kern_inspection *inspection, struct kern_diag *diag);

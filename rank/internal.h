@@ -91,6 +91,7 @@ struct kern_rank {
     const char *const *kernel_dirs;
     size_t n_kernel_dirs;
     struct kern_digests *digests;
+    bool scan_multicast;
     uint64_t capacity;
     uint64_t seqs;
     unsigned local_ranks;
@@ -173,6 +174,12 @@ struct rank_search {
 bool rank_artifacts_find(const struct rank_search *asked, struct rank_artifacts *artifacts,
                          struct kern_diag *diag);
 void rank_artifacts_free(struct rank_artifacts *artifacts);
+
+// multicast.c
+// Warns of launches that are given memory of peers and whose kernels copy by multicast, if there is
+// a cuobjdump to tell; else of not knowing it. A manifest without peers is not warned of.
+void rank_multicast_warn(const struct kern_manifest *manifest,
+                         const struct rank_artifacts *artifacts, struct kern_diag *diag);
 
 // fatbin.c
 enum rank_image_kind {

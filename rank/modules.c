@@ -126,6 +126,9 @@ bool kern_rank_load_modules(struct kern_rank *rank, struct kern_diag *diag)
     for (uint32_t i = 0; ok && i < artifacts.count; i++) {
         ok = load_artifact(rank, &artifacts.items[i], i, diag);
     }
+    if (ok && rank->scan_multicast && rank->device->kind == KERN_DEVICE_CUDA) {
+        rank_multicast_warn(rank->manifest, &artifacts, diag);
+    }
     uint32_t n_modules = rank->manifest->n_modules;
     rank->modules.artifact_of = kern_arena_array(&rank->arena, n_modules, sizeof(uint32_t));
     for (uint32_t m = 0; m < n_modules; m++) {

@@ -43,6 +43,8 @@ struct kern_rank_config {
     const char *const *kernel_dirs;       // where artifacts are looked for, in this order, then
     size_t n_kernel_dirs;                 // $KERN_CACHE_DIR or ~/.cache/kern (blobs/<sha256>)
     struct kern_digests *digests; // of files looked at before, outlives the rank; NULL: none
+    bool scan_multicast;          // on a GPU: warn of kernels that copy onto peers'
+                                  // memory by multicast, for which cuobjdump is run
     uint64_t capacity;            // tokens that paged states hold; rounded up to pages,
                                   // and one page more
     uint64_t seqs;                // sequences alive at once; slots are two more

@@ -4,6 +4,7 @@ parameters (tests/data/layouts), which manifests declare rightly and wrongly."""
 
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 KERN, BUILD = sys.argv[1], pathlib.Path(sys.argv[2])
 DATA = pathlib.Path(__file__).parent / "data" / "layouts"
 MIXED = ["in buffer<f32>", "i32", "i64", "u8", "f32", "bytes<48>", "bytes<3>", "out buffer<i64>"]
+PATH = os.environ["PATH"]
 failed = 0
 
 
@@ -60,6 +62,7 @@ def judge(folder, content):
 
 
 def examples():
+    os.environ["PATH"] = fake_cuobjdump("exit 0")
     found = sorted(path for path in (BUILD / "examples").rglob("*.json")
                    if '"schema_version"' in path.read_text()[:4096])
     assert len(found) > 8, found
@@ -135,6 +138,47 @@ def what_is_missing(folder):
     check("no folder", result.returncode == 2, result)
 
 
+def fake_cuobjdump(script):
+    """PATH with a cuobjdump of ours in front."""
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    program = pathlib.Path(folder) / "cuobjdump"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return f"{folder}:{PATH}"
+
+
+def multicast():
+    barrier = BUILD / "examples" / "barrier" / "model.json"
+    minimal = BUILD / "examples" / "minimal" / "model.json"
+    if b".nv_fatbin" not in (BUILD / "kernels" / "peer_barrier.so").read_bytes():
+        return
+    dump = """printf '\tcode for sm_90\n\t\tFunction : %s\n'
+        printf '        /*0e90*/  UBLKCP.S.G.%s [UR8], [UR4], UR6 ;\n'"""
+    warning = "entry peer_barrier of module peer_barrier copies by multicast"
+    for function, word, warned in [("peer_barrier", "MULTICAST", True), ("other", "MULTICAST", False),
+                                   ("peer_barrier", "BULK", False)]:
+        os.environ["PATH"] = fake_cuobjdump(dump.replace("%s", function, 1).replace("%s", word, 1))
+        result = verify("--kernels", BUILD / "kernels", barrier)
+        check(f"multicast {function} {word}", result.returncode == 0
+              and (warning in result.stderr) == warned, result)
+    asked = pathlib.Path(SCRATCH) / "asked"
+    os.environ["PATH"] = fake_cuobjdump(f'echo "$@" > {asked}')
+    verify("--kernels", BUILD / "kernels", minimal)
+    result = verify("--kernels", BUILD / "kernels", barrier)
+    check("what cuobjdump is asked", asked.exists() and "-sass " in asked.read_text()
+          and "peer_barrier.so" in asked.read_text(), result)
+    os.environ["PATH"] = fake_cuobjdump("exit 3")
+    result = verify("--kernels", BUILD / "kernels", barrier)
+    check("cuobjdump fails", result.returncode == 0 and "and it failed" in result.stderr, result)
+    os.environ["PATH"] = SCRATCH
+    result = verify("--kernels", BUILD / "kernels", barrier)
+    check("no cuobjdump", result.returncode == 0 and "it is not in PATH" in result.stderr
+          and result.stderr.count("warning:") == 1, result)
+    result = verify("--kernels", BUILD / "kernels", minimal)
+    check("no peers", result.returncode == 0 and not result.stderr, result)
+    os.environ["PATH"] = PATH
+
+
 def as_json(folder):
     path = folder / "manifest.json"
     path.write_text(json.dumps(manifest(DATA / "mixed.fatbin")))
@@ -147,9 +191,10 @@ def as_json(folder):
     check("json without", "kernels" not in files[0], result)
 
 
-examples()
-with tempfile.TemporaryDirectory() as name:
-    place = pathlib.Path(name)
+with tempfile.TemporaryDirectory() as SCRATCH:
+    examples()
+    multicast()
+    place = pathlib.Path(SCRATCH)
     for artifact in DATA.iterdir():
         shutil.copy(artifact, place)
     known_parameters(place)
