@@ -16,8 +16,6 @@
 // Longer names of functions are cut off, and so is what a longer line has at its end.
 #define TEXT_MAX 4096
 
-extern char **environ;
-
 // What has been read of the line and of the function that it is in.
 struct reading {
     const struct rank_sass_reader *reader;
