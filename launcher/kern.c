@@ -4,7 +4,6 @@
 #include "launcher/kern.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "manifest/suggest.h"
@@ -25,7 +24,7 @@ static void help(FILE *file)
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(file, "    %s\n", commands[i]->example);
     fputs("\nkern COMMAND --help has the options; kern --version the version.\n"
-          "exit: 0 done, 2 usage, 3 manifest refused\n",
+          "exit: 0 done, 2 usage, 3 manifest refused, 4 module refused\n",
           file);
 }
 
@@ -66,7 +65,7 @@ static enum kern_exit run(const struct kern_command *command, int argc, char **a
         fprintf(stderr, "usage: kern %s %s\n", command->name, command->usage);
         code = KERN_EXIT_USAGE;
     }
-    free((void *)(uintptr_t)arguments.files);
+    kern_arguments_free(&arguments);
     kern_diag_clear(&diag);
     return code;
 }

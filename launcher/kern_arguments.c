@@ -32,7 +32,7 @@ void kern_command_help(const struct kern_command *command, FILE *file)
     if (command->more)
         fprintf(file, "%s\n", command->more);
     fprintf(file, "For example: %s\n", command->example);
-    fputs("exit: 0 done, 2 usage, 3 manifest refused\n", file);
+    fputs("exit: 0 done, 2 usage, 3 manifest refused, 4 module refused\n", file);
 }
 
 static bool read_count(const char *text, uint64_t *count)
@@ -83,6 +83,8 @@ static bool take_option(const struct kern_command *command, int argc, char **arg
     const struct kern_option *option = &command->options[index];
     struct kern_given *given = &arguments->options[index];
     const char *value = word[2 + length] ? word + 2 + length + 1 : NULL;
+    if (given->given && option->kind != KERN_OPTION_LIST)
+        return kern_fail(diag, KERN_EXIT_USAGE, word, "is given twice");
     given->given = true;
     if (option->kind == KERN_OPTION_FLAG)
         return !value || kern_fail(diag, KERN_EXIT_USAGE, word, "takes no value");
@@ -91,6 +93,10 @@ static bool take_option(const struct kern_command *command, int argc, char **arg
     if (!value || !*value)
         return kern_fail(diag, KERN_EXIT_USAGE, word, "needs a value: %s", option->value);
     given->text = value;
+    if (option->kind == KERN_OPTION_LIST) {
+        kern_reserve(&given->list, &given->list_capacity, given->n_list + 1, sizeof *given->list);
+        given->list[given->n_list++] = value;
+    }
     return option->kind != KERN_OPTION_COUNT || read_count(value, &given->count) ||
            kern_fail(diag, KERN_EXIT_USAGE, word,
                      "\"%s\" will not do; it takes a whole number, 0 or more", value);
@@ -126,4 +132,11 @@ bool kern_arguments_read(const struct kern_command *command, int argc, char **ar
             good = take_option(command, argc, argv, &i, arguments, diag) && good;
     }
     return good && check_files(command, arguments->n_files, diag);
+}
+
+void kern_arguments_free(struct kern_arguments *arguments)
+{
+    for (size_t i = 0; i < KERN_COMMAND_OPTIONS; i++)
+        free(arguments->options[i].list);
+    free((void *)(uintptr_t)arguments->files);
 }

@@ -109,6 +109,8 @@ void kern_run_load(struct kern_run *run)
         .group_index = run->groups.index,
         .kernel_dirs = options->kernels.count ? options->kernels.items : &beside,
         .n_kernel_dirs = options->kernels.count ? options->kernels.count : 1,
+        .digests = run->digests,
+        .scan_multicast = run->world.local_rank == 0,
         .capacity = options->capacity,
         .seqs = options->seqs,
         .graphs = options->graphs,

@@ -118,8 +118,11 @@ static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
 // The run of the other manifest, before that of this one: it is taken down, but for what it left.
 static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, enum kern_exit code)
 {
-    *other = (struct kern_run){
-        .options = run->options, .world = run->world, .is_other = true, .started = run->started};
+    *other = (struct kern_run){.options = run->options,
+                               .world = run->world,
+                               .digests = run->digests,
+                               .is_other = true,
+                               .started = run->started};
     code = run_phases(other, code);
     take_down(other);
     run->other = other;
@@ -131,7 +134,8 @@ static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, en
 
 int main(int argc, char **argv)
 {
-    struct kern_run run = {.started = kern_now()};
+    struct kern_digests digests = {0};
+    struct kern_run run = {.started = kern_now(), .digests = &digests};
     kern_options_parse(argc, argv, &run.options, &run.diag);
     if (run.options.help || run.options.version) {
         if (is_first_process() && run.options.help)
@@ -161,6 +165,7 @@ int main(int argc, char **argv)
     take_down(&run);
     free_results(&run);
     free_results(&other);
+    kern_digests_free(&digests);
     kern_options_free(&run.options);
     kern_world_close(&run.world);
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -63,6 +63,8 @@ struct kern_run {
     struct kern_groups groups;
     struct kern_place *places; // by rank
     struct kern_road road;
+    struct kern_digests
+        *digests; // of files that were looked at for modules, also by the run before
     struct kern_rank *rank;
     CUdeviceptr *host_blocks; // per state: what --host-blocks made of it
     struct kern_fabric *fabric;

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "manifest/sources.h"
+#include "rank/digests.h"
 #include "rank/domain.h"
 #include "rank/graph.h"
 #include "rank/launch_list.h"
@@ -111,6 +112,8 @@ struct kern_rank {
     const uint32_t *group_index;
     const char *const *kernel_dirs;
     size_t n_kernel_dirs;
+    struct kern_digests *digests;
+    bool scan_multicast;
     uint64_t capacity;
     uint64_t seqs;
     unsigned local_ranks;
@@ -190,11 +193,23 @@ struct rank_artifacts {
     size_t count;
     uint32_t *of_module; // per manifest module
 };
+struct rank_search {
+    const struct kern_manifest *manifest;
+    const char *const *kernel_dirs; // in this order, then the content-addressed cache
+    size_t n_kernel_dirs;
+    struct kern_digests *digests; // NULL: none from before
+};
 // Finds the bytes of every module by their digest, or says for each that is missing where it was
 // looked for.
-bool rank_artifacts_find(const struct kern_rank *rank, struct rank_artifacts *artifacts,
+bool rank_artifacts_find(const struct rank_search *asked, struct rank_artifacts *artifacts,
                          struct kern_diag *diag);
 void rank_artifacts_free(struct rank_artifacts *artifacts);
+
+// multicast.c
+// Warns of launches that are given memory of peers and whose kernels copy by multicast, if there is
+// a cuobjdump to tell; else of not knowing it. A manifest without peers is not warned of.
+void rank_multicast_warn(const struct kern_manifest *manifest,
+                         const struct rank_artifacts *artifacts, struct kern_diag *diag);
 
 // fatbin.c
 enum rank_image_kind {

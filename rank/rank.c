@@ -27,6 +27,8 @@ static void copy_config(struct kern_rank *rank, const struct kern_rank_config *c
     rank->group_index = group_index;
     rank->kernel_dirs = dirs;
     rank->n_kernel_dirs = config->n_kernel_dirs;
+    rank->digests = config->digests;
+    rank->scan_multicast = config->scan_multicast;
     rank->capacity = config->capacity;
     rank->seqs = config->seqs;
     rank->graph_use = config->graphs;

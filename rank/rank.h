@@ -15,6 +15,7 @@
 #include "base/diag.h"
 #include "device/device.h"
 #include "manifest/manifest.h"
+#include "rank/digests.h"
 #include "rank/domain.h"
 #include "rank/vmm.h"
 
@@ -41,9 +42,12 @@ struct kern_rank_config {
     const uint32_t *group_index;          // this rank's index in each group, by group
     const char *const *kernel_dirs;       // where artifacts are looked for, in this order, then
     size_t n_kernel_dirs;                 // $KERN_CACHE_DIR or ~/.cache/kern (blobs/<sha256>)
-    uint64_t capacity;                    // tokens that paged states hold; rounded up to pages,
-                                          // and one page more
-    uint64_t seqs;                        // sequences alive at once; slots are two more
+    struct kern_digests *digests; // of files looked at before, outlives the rank; NULL: none
+    bool scan_multicast;          // on a GPU: warn of kernels that copy onto peers'
+                                  // memory by multicast, for which cuobjdump is run
+    uint64_t capacity;            // tokens that paged states hold; rounded up to pages,
+                                  // and one page more
+    uint64_t seqs;                // sequences alive at once; slots are two more
     enum kern_graphs graphs;
     unsigned local_ranks; // of this machine, which share its processors; 0: this is the only one
     uint32_t in_flight;   // items that may be issued before the first is waited for; 0: 1

@@ -104,7 +104,7 @@ kern 0 plan kern_serving.json
 same out kern_plan
 kern 0 plan --capacity 1000 --seqs=1 --largest 2 kern_serving.json
 says out '1024 tokens in pages of 16, 3 sequence slots'
-says out 'and 23 more'
+says out 'and 24 more'
 kern 0 plan --json kern_serving.json
 python3 - "$work/out" <<'EOF' || fail "$command: is not the JSON it should be"
 import json, sys
