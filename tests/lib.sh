@@ -91,6 +91,13 @@ launch() {
     echo $((($(date +%s%N) - began) / 1000000)) >"$run/ms"
 }
 
+# example_files EXAMPLE: the words that name its weights and inputs, as far as it has them.
+example_files() {
+    local at=$examples/$1
+    [ -e "$at/weights.safetensors" ] && echo "--weights $at/weights.safetensors"
+    [ -e "$at/inputs-0.safetensors" ] && echo "--input $at/inputs-{rank}.safetensors"
+}
+
 # Tests of the last run.
 ended_with() { # CODE
     [ "$(cat "$run/status")" -eq "$1" ]
