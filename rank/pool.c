@@ -171,7 +171,7 @@ bool rank_pool_open(struct kern_rank *rank, const struct rank_pool_wish *wish,
     return true;
 }
 
-static void close_range(struct kern_rank *rank, struct rank_range *range)
+static void unmap_range(struct kern_rank *rank, const struct rank_range *range)
 {
     const struct kern_cuda *cu = &rank->device->cu;
     uint64_t chunk = rank->pool.chunk;
@@ -183,10 +183,25 @@ static void close_range(struct kern_rank *rank, struct rank_range *range)
     if (range->address != 0) {
         cu->cuMemAddressFree(range->address, range->n_positions * chunk);
     }
-    free(range->positions);
-    range->positions = NULL;
-    range->n_positions = 0;
-    range->address = 0;
+}
+
+void rank_pool_forget(struct rank_pool *pool)
+{
+    for (size_t r = 0; r < pool->n_ranges; r++) {
+        struct rank_range *range = &pool->ranges[r];
+        free(range->positions);
+        range->positions = NULL;
+        range->n_positions = 0;
+        range->address = 0;
+    }
+    for (enum rank_kind kind = 0; kind < RANK_KINDS; kind++) {
+        rank_ids_close(&pool->kinds[kind].present);
+        rank_ids_close(&pool->kinds[kind].free);
+        rank_ids_close(&pool->kinds[kind].absent);
+    }
+    free(pool->unmapped);
+    free(pool->chunks);
+    *pool = (struct rank_pool){0};
 }
 
 void rank_pool_close(struct kern_rank *rank)
@@ -197,19 +212,12 @@ void rank_pool_close(struct kern_rank *rank)
         rank->device->cu.cuStreamSynchronize(rank->stream);
     }
     for (size_t r = 0; r < pool->n_ranges; r++) {
-        close_range(rank, &pool->ranges[r]);
+        unmap_range(rank, &pool->ranges[r]);
     }
     for (size_t c = 0; c < pool->n_chunks; c++) {
         rank->device->cu.cuMemRelease(pool->chunks[c]);
     }
-    for (enum rank_kind kind = 0; kind < RANK_KINDS; kind++) {
-        rank_ids_close(&pool->kinds[kind].present);
-        rank_ids_close(&pool->kinds[kind].free);
-        rank_ids_close(&pool->kinds[kind].absent);
-    }
-    free(pool->unmapped);
-    free(pool->chunks);
-    *pool = (struct rank_pool){0};
+    rank_pool_forget(pool);
 }
 
 enum rank_provided rank_pool_provide(struct kern_rank *rank, const uint64_t need[RANK_KINDS],

@@ -78,6 +78,10 @@ bool rank_pool_open(struct kern_rank *rank, const struct rank_pool_wish *wish,
 // Nothing that was issued may still run. Closing what was never opened does nothing.
 void rank_pool_close(struct kern_rank *rank);
 
+// Frees what the pool remembers and leaves the driver's memory alone, which kernels that may never
+// end still use.
+void rank_pool_forget(struct rank_pool *pool);
+
 // Whether the chunks are enough for so many objects of each kind and nothing else.
 bool rank_pool_fits(const struct rank_pool *pool, const uint64_t count[RANK_KINDS]);
 

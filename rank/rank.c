@@ -86,6 +86,8 @@ void kern_rank_destroy(struct kern_rank *rank, bool abandon)
         rank_modules_unload(rank);
         rank_context_close(rank);
     }
+    rank_leases_close(rank);
+    rank_pool_forget(&rank->pool);
     rank_checkpoint_close(rank);
     rank_graphs_free(rank->graphs);
     free(rank->modules.handles);

@@ -37,7 +37,7 @@ for way in "1 minimal" "2 barrier2" "2 allreduce2" "2 ep2"; do
         # shellcheck disable=SC2046
         sound "$name, graphs $graphs" "$ranks" "$examples/$name/model.json" $(example_files "$name") \
             --check "$examples/$name/expected-{rank}.safetensors" --atol 1e-6 --rtol 1e-5 \
-            -n 3 -w 1 -G "$graphs" --json "$work/report.json"
+            -n 3 -w 1 -G "$graphs"
     done
 done
 
@@ -52,7 +52,7 @@ ep=("$examples/ep2/model.json" --weights "$examples/ep2/weights.safetensors")
 refused 2 "an unknown option" "${ep[@]}" --stesp 3 -- "--stesp"
 head -c 1000 "$examples/ep2/model.json" >"$work/short.json"
 refused 3 "a truncated manifest" "$work/short.json" -- "[V-JSON]"
-refused 4 "no weights" "${ep[0]}" --weights "$work/none.safetensors" -- "none.safetensors"
+refused 2 "no weights" "${ep[0]}" --weights "$work/none.safetensors" -- "none.safetensors"
 refused 4 "inputs of another shape" "${ep[@]}" --input "$examples/ep2/weights.safetensors" -- "weights.safetensors"
 KERN_EMU_FAIL=cuMemCreate:1@1 refused 5 "no memory on one rank" "${ep[@]}" -- "cuMemCreate"
 refused 2 "generation without a projection" "${ep[@]}" --generate 1 --prompt-ids 1 -- "cannot be served"

@@ -109,7 +109,7 @@ static void assert_assembled(const struct kern_safetensors *checkpoint,
     struct kern_buffer buffer = buffer_of(bind, count, n_expected * sizeof *expected);
     struct kern_manifest manifest = {.buffers = &buffer, .n_buffers = 1};
     struct kern_weights weights;
-    int32_t *bytes = malloc(n_expected * sizeof *bytes);
+    int32_t *bytes = calloc(n_expected, sizeof *bytes);
     if (!kern_weights_plan(&manifest, member, checkpoint, &weights, &diag) ||
         !assemble(&weights, checkpoint, bytes, &diag))
         fail_msg("%s: %s", diag.entries[0].place, diag.entries[0].text);
