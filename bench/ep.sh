@@ -7,8 +7,8 @@
 #
 #     bench/ep.sh [--rounds 1] [--ranks "2 4 8"] [--kib "64 1024 16384"] [--hidden 2048] [--top-k 2]
 #
-# A size is that of the token rows of one rank, 64 to 65536 KiB. Both sides take turns within a
-# round; MPI with each of the settings below, of which the best one counts.
+# A size is that of the token rows of one rank, 64 to 65536 KiB. Both sides take turns: a run of MPI
+# with each of the settings below, and a run of kern-rank after each. Of either the best run counts.
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/../tests/lib.sh"
 
@@ -68,11 +68,11 @@ one_case() {
         for mechanism in "${mechanisms[@]}"; do
             for algorithm in "${algorithms[@]}"; do
                 alltoallv "$case" "$round" "$ranks" "$mechanism" "$algorithm" "${words[@]}" "$case"
+                take "$ranks" "$case/out" "$case/model.json" --input "$case/inputs-{rank}.safetensors" \
+                    --check "$case/expected-{rank}.safetensors" -n "$steps" -w "$((steps / 5))" \
+                    --json "$case/report-$mechanism$algorithm-$round.json"
             done
         done
-        take "$ranks" "$case/out" "$case/model.json" --input "$case/inputs-{rank}.safetensors" \
-            --check "$case/expected-{rank}.safetensors" -n "$steps" -w "$((steps / 5))" \
-            --json "$case/report-$round.json"
     done
     rm "$case"/*.safetensors
 }

@@ -190,17 +190,12 @@ static bool pass_descriptors(struct kern_fabric *fabric, struct kern_fds *fds,
 // Opens the way for file descriptors if that is the road; fds->place stays NULL if it is not, or if
 // it could not be opened.
 static void open_descriptors(struct kern_fabric *fabric, const struct kern_group_place *place,
-                             size_t count, struct kern_fds *fds, struct kern_diag *diag)
+                             struct kern_fds *fds, struct kern_diag *diag)
 {
     *fds = (struct kern_fds){.listener = -1};
     if (fabric->kind != KERN_HANDLE_POSIX_FD)
         return;
-    // emu keeps a file open for every mapping; a driver does not.
-    size_t files = 2 * ((size_t)place->size + KERN_FDS_BATCH);
-    if (fabric->device->kind == KERN_DEVICE_EMU)
-        files += count * (place->size - 1);
-    if (kern_fds_reserve(files, diag))
-        kern_fds_open(fds, fabric->world, place, diag);
+    kern_fds_open(fds, fabric->world, place, diag);
 }
 
 static bool connect_descriptors(struct kern_fds *fds, const struct entry *all, size_t count,
@@ -226,7 +221,7 @@ static bool share_group(struct kern_fabric *fabric, const struct kern_group_plac
     struct entry *mine = kern_calloc(count, sizeof *mine);
     struct entry *all = kern_calloc(count * place->size, sizeof *all);
     struct kern_fds fds;
-    open_descriptors(fabric, place, count, &fds, diag);
+    open_descriptors(fabric, place, &fds, diag);
     for (size_t t = 0; t < count; t++)
         make_entry(fabric, targets[t], &fds, &mine[t], diag);
     KERN_WITH_OTHERS(

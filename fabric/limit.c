@@ -26,12 +26,11 @@ bool kern_fds_reserve(size_t more, struct kern_diag *diag)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
         return true;
     if (limit.rlim_max < needed)
-        return kern_fail(
-            diag, KERN_EXIT_DEVICE, NULL,
-            "sharing memory by file descriptors needs %zu open files, and this process "
-            "may have %llu; raise the hard limit (ulimit -Hn %zu before mpirun, or "
-            "LimitNOFILE of the service that starts the ranks)",
-            needed, (unsigned long long)limit.rlim_max, needed);
+        return kern_fail(diag, KERN_EXIT_DEVICE, NULL,
+                         "sharing memory needs %zu open files, and this process "
+                         "may have %llu; raise the hard limit (ulimit -Hn %zu before mpirun, or "
+                         "LimitNOFILE of the service that starts the ranks)",
+                         needed, (unsigned long long)limit.rlim_max, needed);
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return kern_fail(diag, KERN_EXIT_DEVICE, NULL,

@@ -223,6 +223,45 @@ static bool only_refused(const struct kern_world *world, const struct kern_diag 
     return kern_world_all(world, world->comm, fine);
 }
 
+// The files that emu keeps open: one for everything exported and one for every mapping of a peer's;
+// a driver has none. A target that peer buffers of two groups name may count twice.
+static size_t count_emulated(const struct kern_manifest *manifest, const struct kern_groups *groups)
+{
+    size_t files = manifest->n_states, targets = manifest->n_buffers + manifest->n_states;
+    for (uint32_t b = 0; b < manifest->n_buffers; b++)
+        files += manifest->buffers[b].exported;
+    bool *seen = kern_calloc(targets, sizeof *seen);
+    for (uint32_t g = 0; g < groups->count; g++) {
+        memset(seen, 0, targets * sizeof *seen);
+        for (uint32_t b = 0; b < manifest->n_buffers; b++) {
+            const struct kern_buffer *peer = &manifest->buffers[b];
+            if (peer->kind != KERN_PEER || peer->group.index != g)
+                continue;
+            bool state = peer->of_target == KERN_TARGET_STATE;
+            bool *target = &seen[(state ? manifest->n_buffers : 0) + peer->of.index];
+            files += *target ? 0 : groups->places[g].size - 1;
+            *target = true;
+        }
+    }
+    free(seen);
+    return files;
+}
+
+// Before anything is allocated, because a limit on open files is a poor reason to fail half-way.
+static bool reserve_files(const struct kern_manifest *manifest, const struct kern_groups *groups,
+                          const struct kern_device *device, enum kern_handle_kind kind,
+                          struct kern_diag *diag)
+{
+    size_t files = 0, largest = 0;
+    for (uint32_t g = 0; g < groups->count; g++)
+        largest = groups->places[g].size > largest ? groups->places[g].size : largest;
+    if (kind == KERN_HANDLE_POSIX_FD)
+        files += 2 * (largest + KERN_FDS_BATCH);
+    if (device->kind == KERN_DEVICE_EMU)
+        files += count_emulated(manifest, groups);
+    return kern_fds_reserve(files, diag);
+}
+
 bool kern_road_choose(const struct kern_world *world, const struct kern_stage *stage,
                       const struct kern_manifest *manifest, const struct kern_groups *groups,
                       const struct kern_device *device, int ordinal, struct kern_road *road,
@@ -244,7 +283,8 @@ bool kern_road_choose(const struct kern_world *world, const struct kern_stage *s
     if (!*why) {
         road->kind = KERN_HANDLE_FABRIC;
         snprintf(road->why, sizeof road->why, "fabric handles; every rank mapped its neighbour's");
-        return true;
+        bool able = reserve_files(manifest, groups, device, road->kind, diag);
+        return kern_world_all(world, world->comm, able);
     }
     bool inside = refuse_spanning(world, manifest, groups, why, diag);
     inside = refuse_distant_stages(world, stage, why, diag) && inside;
@@ -255,5 +295,6 @@ bool kern_road_choose(const struct kern_world *world, const struct kern_stage *s
     road->kind = KERN_HANDLE_POSIX_FD;
     snprintf(road->why, sizeof road->why,
              "file descriptors, because fabric handles are not to be had: %s", why);
-    return diag->errors == errors;
+    bool able = diag->errors == errors && reserve_files(manifest, groups, device, road->kind, diag);
+    return kern_world_all(world, world->comm, able);
 }

@@ -74,23 +74,24 @@ static bool allocate_buffer(struct kern_rank *rank, const struct kern_buffer *bu
     char what[RANK_WHAT];
     rank_print(what, "allocating %llu bytes for buffer %s", (unsigned long long)buffer->bytes,
                buffer->name);
-    uint64_t bytes = buffer->bytes;
+    uint64_t counted = buffer->bytes;
     if (buffer->exported) {
         char name[RANK_WHAT];
         rank_print(name, "buffer %s", buffer->name);
-        if (!kern_vmm_create(rank->device, rank->ordinal, rank->handle_kind, bytes, name,
+        if (!kern_vmm_create(rank->device, rank->ordinal, rank->handle_kind, buffer->bytes, name,
                              &memory->mapping, diag)) {
             return false;
         }
         memory->address = memory->mapping.address;
-        bytes = memory->mapping.mapped;
-        rank->memory.exported += bytes;
-    } else if (!KERN_CU(rank->device, diag, what, cuMemAlloc, &memory->address, bytes)) {
+        counted = memory->mapping.mapped;
+        rank->memory.exported += counted;
+    } else if (!KERN_CU(rank->device, diag, what, cuMemAlloc, &memory->address, buffer->bytes)) {
         return false;
     }
-    *account(rank, buffer) += bytes;
+    *account(rank, buffer) += counted;
+    // Of a granule only what the buffer has: a thousand small buffers have gigabytes of granules.
     rank_print(what, "zeroing buffer %s", buffer->name);
-    if (!rank_zero(rank, memory->address, bytes, what, diag)) {
+    if (!rank_zero(rank, memory->address, buffer->bytes, what, diag)) {
         return false;
     }
     bool staged =

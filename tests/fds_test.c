@@ -145,6 +145,14 @@ static void a_member_with_nothing_is_no_wait(void **state)
     assert_int_equal(run_members(refuse_one), MEMBERS);
 }
 
+static socklen_t socket_of(const struct kern_fd_address *address, struct sockaddr_un *name)
+{
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(name->sun_path + 1, "kern-rank.", 10);
+    memcpy(name->sun_path + 11, address->name, sizeof address->name);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 11 + sizeof address->name);
+}
+
 // A stranger who knows the name but not the token connects before the members do.
 static int with_stranger(uint32_t index, struct page *page)
 {
@@ -153,13 +161,11 @@ static int with_stranger(uint32_t index, struct page *page)
     struct kern_group_place place = place_of(index);
     if (!kern_fds_open(&fds, &world, &place, &diag))
         return 1;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path + 1, "kern-rank.", 10);
-    memcpy(address.sun_path + 11, fds.address.name, sizeof fds.address.name);
+    struct sockaddr_un address;
+    socklen_t length = socket_of(&fds.address, &address);
     int stranger = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     char lie[20] = {0};
-    if (connect(stranger, (struct sockaddr *)&address,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 27)) != 0 ||
+    if (connect(stranger, (struct sockaddr *)&address, length) != 0 ||
         send(stranger, lie, sizeof lie, 0) != sizeof lie)
         return 2;
     page->addresses[index] = fds.address;
@@ -180,6 +186,84 @@ static void strangers_are_turned_away(void **state)
 {
     (void)state;
     assert_int_equal(run_members(with_stranger), MEMBERS);
+}
+
+enum { OTHER_USER = 65534 };
+
+// Another user who knows the token and says hello as a member does, before that member.
+static int intrude(const struct kern_fd_address *address, uint32_t as)
+{
+    struct sockaddr_un name;
+    socklen_t length = socket_of(address, &name);
+    char hello[20], byte;
+    memcpy(hello, address->token, 16);
+    memcpy(hello + 16, &as, sizeof as);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (setgid(OTHER_USER) != 0 || setuid(OTHER_USER) != 0 ||
+        connect(fd, (struct sockaddr *)&name, length) != 0 ||
+        send(fd, hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello)
+        return 1;
+    // The owner hangs up, and nothing comes before that.
+    return recv(fd, &byte, 1, 0) > 0 ? 2 : 0;
+}
+
+static int with_intruder(uint32_t index, struct page *page)
+{
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    if (!kern_fds_open(&fds, &world, &place, &diag))
+        return 1;
+    pid_t intruder = fork();
+    if (intruder == 0)
+        _exit(intrude(&fds.address, (index + 1) % MEMBERS));
+    usleep(100000); // it is the first in the queue; if it is late it is turned away all the same
+    page->addresses[index] = fds.address;
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < MEMBERS)
+        usleep(100);
+    bool met = kern_fds_connect(&fds, page->addresses, &diag);
+    kern_fds_close(&fds);
+    int status = 1;
+    waitpid(intruder, &status, 0);
+    return !met || status != 0;
+}
+
+static void another_user_is_turned_away(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: taking the place of another user needs root\n");
+        skip();
+    }
+    assert_int_equal(run_members(with_intruder), MEMBERS);
+}
+
+// Member 2 is another user: nobody sends anything to its socket.
+static int with_foreign_socket(uint32_t index, struct page *page)
+{
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    world.timeout = 2;
+    if (index == 2 && (setgid(OTHER_USER) != 0 || setuid(OTHER_USER) != 0))
+        return 1;
+    bool met = meet(&fds, &place, page, &diag);
+    // Everybody listens until all have tried.
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 2 * MEMBERS)
+        usleep(100);
+    return met || !strstr(kern_diag_line(&diag, 0), "its socket belongs to another user");
+}
+
+static void a_socket_of_another_user_is_left_alone(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: taking the place of another user needs root\n");
+        skip();
+    }
+    assert_int_equal(run_members(with_foreign_socket), MEMBERS);
 }
 
 // Member 2 listens and never connects: the others give up at the deadline and say so.
@@ -260,6 +344,8 @@ int main(void)
         cmocka_unit_test(files_arrive_in_order),
         cmocka_unit_test(a_member_with_nothing_is_no_wait),
         cmocka_unit_test(strangers_are_turned_away),
+        cmocka_unit_test(another_user_is_turned_away),
+        cmocka_unit_test(a_socket_of_another_user_is_left_alone),
         cmocka_unit_test(an_absent_member_is_an_error_at_the_deadline),
         cmocka_unit_test(a_cut_message_is_an_error),
         cmocka_unit_test(the_soft_limit_is_raised_and_the_hard_one_named),

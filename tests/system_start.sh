@@ -19,29 +19,7 @@ done
 # export_manifest BUFFERS: a model of so many exported buffers in $work/BUFFERS. Each has its addresses
 # in two groups of 2 of a world of 4: one of neighbours, one across.
 export_manifest() {
-    PYTHONPATH=$source_dir/examples python3 -B - "$build/kernels" "$work/$1" "$1" <<'PY'
-import sys
-
-from manifest import Manifest, call, forward, launch
-
-kernels, out, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-m = Manifest("exports", kernels, out)
-m.module("toy_scale")
-m.group("near", 2)
-m.group("across", 2)
-# The kernel knows nothing of the peers; that it is given them makes the runtime map them.
-m.op("scale", ["inout buffer<f32>", "in buffer<u64>", "in buffer<u64>", "f32", "f32", "i32"],
-     [launch("toy_scale", "toy_scale_f32", [1], 32,
-             params=["in buffer<f32>", "inout buffer<f32>", "f32", "f32", "i32"], args=forward(0, 0, 3, 4, 5))])
-calls = []
-for i in range(count):
-    m.buffer(f"x{i}", "f32", [16], "carry", export=True)
-    for group in ("near", "across"):
-        m.buffer(f"x{i}_{group}", "u64", [2], "peer", of=f"x{i}", group=group)
-    calls.append(call("scale", f"x{i}", f"x{i}_near", f"x{i}_across", {"f32": 0.5}, {"f32": 1.0}, {"i32": 16}))
-m.program("step", calls)
-m.write()
-PY
+    python3 -B "$source_dir/tests/exports.py" "$build/kernels" "$work/$1" "$1" near=2 across=2
 }
 
 for count in 1 10 200; do

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Many ranks on few processors: they come up, step and leave, and what a start costs grows with their
+# number as that of an empty MPI program does. 64 ranks take minutes where other things run as well:
+# KERN_TEST_ALL=1 has them too.
+# shellcheck source=tests/lib.sh disable=SC2317
+. "$(dirname "$0")/lib.sh"
+export time_limit=280
+
+# cost_of RANKS WORD…: launch, and the processor's seconds of all its processes in $cost.
+cost_of() {
+    local TIMEFORMAT='%U %S'
+    { time launch "$@"; } 2>"$run/times"
+    cost=$(awk '{ print $1 + $2 }' "$run/times")
+}
+
+counts=(16 32)
+[ "${KERN_TEST_ALL-}" = 1 ] && counts+=(64)
+declare -A more
+for ranks in "${counts[@]}"; do
+    case=$work/$ranks
+    python3 -B "$source_dir/examples/ep/generate.py" --kernels "$build/kernels" --out "$case" --ranks "$ranks" \
+        --experts 64 --top-k 4 --hidden 16 --inner 16 --tokens 4 || exit 1
+    use_run "$case/empty"
+    program=$build/bench/empty_mpi cost_of "$ranks"
+    check "$ranks ranks: an empty MPI program ends with 0" ended_with 0
+    empty=$cost
+    use_run "$case/run"
+    cost_of "$ranks" "$case/model.json" --weights "$case/weights.safetensors" \
+        --input "$case/inputs-{rank}.safetensors" --check "$case/expected-{rank}.safetensors" --atol 1e-5 \
+        -n 5 -w 1 -T 120 --json "$case/report.json"
+    check "$ranks ranks: ends with 0" ended_with 0
+    check "$ranks ranks: every output is right" prints "check ok: $((2 * ranks)) outputs of $ranks ranks"
+    check "$ranks ranks: all of them stepped" json "$case/report.json" \
+        "len(r['ranks']) == $ranks and r['programs'][0]['steps'] == 5"
+    check "$ranks ranks: nothing is left" nothing_left
+    more[$ranks]=$(awk -v a="$cost" -v b="$empty" -v n="$ranks" 'BEGIN { print (a - b) / n }')
+    echo "      $ranks ranks: $empty s of the processor for an empty program, ${more[$ranks]} s more per rank"
+done
+# Each rank maps the memory of all others, a third of a millisecond for each; the rest is constant.
+for ranks in "${counts[@]:1}"; do
+    check "$ranks ranks: a rank costs less than 3 times as much as with 16" \
+        awk -v a="${more[$ranks]}" -v b="${more[16]}" 'BEGIN { exit !(a < 3 * b + 0.05) }'
+done
+finish
