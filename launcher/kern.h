@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tool `kern`: what can be said of a manifest without a device and without MPI. Each subcommand
-// is a file, kern_NAME.c, that defines a struct kern_command; the table of them is in kern.c.
+// The tool `kern`: what can be said of a manifest, and of this machine, without MPI. Each
+// subcommand is a file, kern_NAME.c, that defines a struct kern_command; the table of them is in
+// kern.c.
 #ifndef KERN_LAUNCHER_KERN_H
 #define KERN_LAUNCHER_KERN_H
 
@@ -16,7 +17,12 @@
 // The most options of a subcommand, and the most errors that are printed of one file.
 enum { KERN_COMMAND_OPTIONS = 8, KERN_ERRORS_PRINTED = 200 };
 
-enum kern_option_kind { KERN_OPTION_FLAG, KERN_OPTION_COUNT, KERN_OPTION_TEXT };
+enum kern_option_kind {
+    KERN_OPTION_FLAG,
+    KERN_OPTION_COUNT,
+    KERN_OPTION_TEXT,
+    KERN_OPTION_LIST, // of texts: the option may be repeated
+};
 
 struct kern_option {
     const char *name;  // without the dashes
@@ -28,8 +34,10 @@ struct kern_option {
 // What the command line said of an option.
 struct kern_given {
     bool given;
-    uint64_t count;   // of a count
-    const char *text; // of a text, borrowed from the command line
+    uint64_t count;     // of a count
+    const char *text;   // of a text, borrowed from the command line
+    const char **texts; // of a list; freed with the arguments
+    size_t n_texts;
 };
 
 struct kern_arguments {
@@ -56,11 +64,13 @@ extern const struct kern_command kern_command_show;
 extern const struct kern_command kern_command_plan;
 extern const struct kern_command kern_command_cut;
 extern const struct kern_command kern_command_diff;
+extern const struct kern_command kern_command_topo;
 
 // kern_arguments.c: reads argv[2] and on; false, with every mistake in [diag], if it will not do.
-// The files are allocated and freed by the caller. *[help] is set if --help or -h is among them.
+// *[help] is set if --help or -h is among them. The arguments are to be freed in either case.
 bool kern_arguments_read(const struct kern_command *command, int argc, char **argv,
                          struct kern_arguments *arguments, bool *help, struct kern_diag *diag);
+void kern_arguments_free(struct kern_arguments *arguments);
 void kern_command_help(const struct kern_command *command, FILE *file);
 
 // kern_common.c: a verified manifest from [path], or NULL with the reasons in [diag].

@@ -31,7 +31,7 @@ void kern_command_help(const struct kern_command *command, FILE *file)
     if (command->more)
         fprintf(file, "%s\n", command->more);
     fprintf(file, "For example: %s\n", command->example);
-    fputs("exit: 0 done, 2 usage, 3 manifest refused\n", file);
+    fputs("exit: 0 done, 2 usage, 3 manifest refused, 5 device or library failed\n", file);
 }
 
 static bool read_count(const char *text, uint64_t *count)
@@ -90,6 +90,11 @@ static bool take_option(const struct kern_command *command, int argc, char **arg
     if (!value || !*value)
         return kern_fail(diag, KERN_EXIT_USAGE, word, "needs a value: %s", option->value);
     given->text = value;
+    if (option->kind == KERN_OPTION_LIST) {
+        if (!given->texts)
+            given->texts = kern_calloc((size_t)argc, sizeof *given->texts);
+        given->texts[given->n_texts++] = value;
+    }
     return option->kind != KERN_OPTION_COUNT || read_count(value, &given->count) ||
            kern_fail(diag, KERN_EXIT_USAGE, word,
                      "\"%s\" will not do; it takes a whole number, 0 or more", value);
@@ -125,4 +130,12 @@ bool kern_arguments_read(const struct kern_command *command, int argc, char **ar
             good = take_option(command, argc, argv, &i, arguments, diag) && good;
     }
     return good && check_files(command, arguments->n_files, diag);
+}
+
+void kern_arguments_free(struct kern_arguments *arguments)
+{
+    for (size_t i = 0; i < KERN_COMMAND_OPTIONS; i++)
+        free(arguments->options[i].texts);
+    free((void *)(uintptr_t)arguments->files);
+    *arguments = (struct kern_arguments){0};
 }

@@ -12,6 +12,7 @@
 #include "fabric/host_weights.h"
 #include "launcher/progress.h"
 #include "launcher/run.h"
+#include "topo/choose.h"
 #include "topo/watchdog.h"
 
 // Rank 0 reads, all get the same bytes and so the same answer.
@@ -68,18 +69,10 @@ void kern_run_manifest(struct kern_run *run)
 static bool parse_groups(const struct kern_list *words, struct kern_group_option *options,
                          struct kern_arena *arena, struct kern_diag *diag)
 {
-    for (size_t i = 0; i < words->count; i++) {
-        size_t length;
-        const char *value;
-        if (!kern_option_pair(words->items[i], &length, &value) ||
-            (strcmp(value, "block") != 0 && strcmp(value, "stride") != 0))
-            return kern_fail(diag, KERN_EXIT_USAGE, "--group",
-                             "\"%s\" will not do; it takes NAME=block or NAME=stride",
-                             words->items[i]);
-        options[i].name = kern_arena_copy(arena, words->items[i], length);
-        options[i].layout = strcmp(value, "block") == 0 ? KERN_LAYOUT_BLOCK : KERN_LAYOUT_STRIDE;
-    }
-    return true;
+    bool good = true;
+    for (size_t i = 0; i < words->count; i++)
+        good = kern_layout_option(words->items[i], &options[i], arena, diag) && good;
+    return good;
 }
 
 // The emulated machine has a device for every process, unless the user has said how many it has.

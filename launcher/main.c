@@ -23,6 +23,7 @@ static const struct phase phases[] = {
     {"manifest", kern_run_manifest, DRIVEN | GENERATED},
     {"prompts", kern_generate_prompts, GENERATED},
     {"topology", kern_run_topology, DRIVEN | GENERATED},
+    {"picture", kern_run_picture, DRIVEN | GENERATED | LAST},
     {"load", kern_run_load, DRIVEN | GENERATED},
     {"share", kern_run_share, DRIVEN | GENERATED},
     {"peers", kern_run_peers, DRIVEN | GENERATED},

@@ -45,6 +45,8 @@ bool kern_run_check_paths(struct kern_run *run)
         good = check_target(run, "--output", kern_run_path(run, options->output, &arena));
     if (options->json && run->world.rank == 0)
         good = check_target(run, "--json", options->json) && good;
+    if (options->picture && run->world.rank == 0)
+        good = check_target(run, "--picture", options->picture) && good;
     kern_arena_free(&arena);
     return good;
 }

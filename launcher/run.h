@@ -86,6 +86,9 @@ void kern_run_share(struct kern_run *run);
 void kern_run_peers(struct kern_run *run);
 void kern_run_communicators(struct kern_run *run);
 
+// launcher/picture.c: draws where everybody is for --picture. Collective.
+void kern_run_picture(struct kern_run *run);
+
 // launcher/host_blocks.c: memory for host states, which the rank's own is allocated before and its
 // programs are compiled after.
 bool kern_run_lend_host_blocks(struct kern_run *run);

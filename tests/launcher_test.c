@@ -10,7 +10,7 @@
 
 #include "launcher/options.h"
 #include "launcher/stats.h"
-#include "topo/groups.h"
+#include "topo/layout.h"
 
 static void stats_of_few_and_many(void **state)
 {
@@ -43,7 +43,7 @@ static void groups_are_a_partition(void **state)
                 bool taken[64] = {false};
                 for (uint32_t rank = 0; rank < world; rank++) {
                     uint32_t number, index;
-                    kern_group_locate((enum kern_layout)layout, world, size, rank, &number, &index);
+                    kern_layout_locate((enum kern_layout)layout, world, size, rank, &number, &index);
                     assert_true(number < world / size && index < size);
                     assert_false(taken[number * size + index]);
                     taken[number * size + index] = true;
@@ -55,11 +55,11 @@ static void groups_are_where_the_option_says(void **state)
 {
     (void)state;
     uint32_t number, index;
-    kern_group_locate(KERN_LAYOUT_BLOCK, 8, 4, 6, &number, &index);
+    kern_layout_locate(KERN_LAYOUT_BLOCK, 8, 4, 6, &number, &index);
     assert_true(number == 1 && index == 2);
-    kern_group_locate(KERN_LAYOUT_STRIDE, 8, 4, 6, &number, &index);
+    kern_layout_locate(KERN_LAYOUT_STRIDE, 8, 4, 6, &number, &index);
     assert_true(number == 0 && index == 3);
-    kern_group_locate(KERN_LAYOUT_STRIDE, 8, 2, 6, &number, &index);
+    kern_layout_locate(KERN_LAYOUT_STRIDE, 8, 2, 6, &number, &index);
     assert_true(number == 2 && index == 1);
 }
 

@@ -10,16 +10,7 @@
 
 #include "base/diag.h"
 #include "topo/board.h"
-
-#define KERN_HOST_BYTES 64
-
-// Where one process of the job is.
-struct kern_member {
-    int node;       // from 0, in order of the lowest rank on each
-    int local_rank; // from 0 on its node
-    int pid;
-    char host[KERN_HOST_BYTES];
-};
+#include "topo/member.h"
 
 struct kern_world {
     MPI_Comm comm; // all processes
