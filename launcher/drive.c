@@ -15,10 +15,34 @@ static bool alarm_raised(void *world)
     return kern_world_alarm_raised(world);
 }
 
+// Adds the step that has been going on since [begin] to the trace. On the device it ended when its
+// end was seen, or a little before.
+static bool trace_step(struct kern_run *run, uint32_t program, uint64_t begin)
+{
+    const char *name = run->manifest->programs[program].name;
+    const struct kern_launch_time *launches;
+    size_t count;
+    uint64_t end = kern_now(), taken, step = kern_trace_step(run->trace, name);
+    if (!kern_rank_elapsed(run->rank, &taken, &run->diag) ||
+        !kern_rank_launch_times(run->rank, &launches, &count, &run->diag))
+        return false;
+    uint64_t start = end - taken;
+    kern_trace_span(run->trace, KERN_TRACE_STEPS, name, step, begin, end);
+    kern_trace_span(run->trace, KERN_TRACE_DEVICE, name, step, start, end);
+    for (size_t i = 0; i < count; i++) {
+        // The span that it is in has the program's name.
+        const char *call = strstr(launches[i].place, "calls[");
+        kern_trace_span(run->trace, KERN_TRACE_DEVICE, call ? call : launches[i].place, step,
+                        start + launches[i].begin, start + launches[i].end);
+    }
+    return true;
+}
+
 // While it runs, kernels of other ranks may wait for ours and ours for theirs.
 bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *vars)
 {
     struct kern_interrupt interrupt = {alarm_raised, &run->world};
+    uint64_t begin = run->trace ? kern_now() : 0;
     run->in_flight = true;
     kern_limit_begin(&run->world, "a step");
     bool good =
@@ -28,6 +52,8 @@ bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *va
     if (!good)
         return false;
     run->in_flight = false;
+    if (run->trace && !trace_step(run, program, begin))
+        return false;
     return kern_rank_check_errors(run->rank, program, &run->diag);
 }
 

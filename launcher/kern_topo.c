@@ -30,6 +30,7 @@ struct plan {
     char host[KERN_HOST_BYTES];     // this machine
     struct kern_manifest *manifest; // NULL: only the machine is looked at
     struct kern_device *device;
+    const char *kind, *why;        // of the device: "emu", and why it was taken
     struct kern_machine *machines; // by node, all like this one but for the name
     int n_nodes;
     int ranks;
@@ -133,7 +134,11 @@ static bool open_device(const struct kern_arguments *arguments, struct plan *pla
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(wanted, kinds[i]) == 0) {
             plan->device = kern_device_open((enum kern_device_choice)i, NULL, diag);
-            return plan->device != NULL;
+            if (!plan->device)
+                return false;
+            plan->kind = plan->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu";
+            plan->why = plan->device->why;
+            return true;
         }
     return kern_fail(diag, KERN_EXIT_USAGE, "--device",
                      "\"%s\" will not do; it takes auto, cuda or emu", wanted);
@@ -206,11 +211,6 @@ static bool make_plan(const struct kern_arguments *arguments, struct plan *plan,
         return false;
     place_ranks(arguments, plan);
     return choose_devices(plan, diag) && lay_groups(arguments, plan, diag);
-}
-
-static const char *kind_name(const struct plan *plan)
-{
-    return plan->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu";
 }
 
 static void print_machine(const struct plan *plan)
@@ -295,12 +295,11 @@ static bool draw(const struct plan *plan, const char *path, struct kern_diag *di
 {
     struct kern_arena arena = {0};
     const struct kern_machine *machine = &plan->machines[0];
-    const char *what = kind_name(plan);
     struct kern_picture picture = {
         .title = plan->manifest ? plan->manifest->model : plan->host,
         .subtitle = kern_arena_print(&arena, "%d rank%s on %d node%s like %s · device %s",
                                      plan->ranks, plan->ranks == 1 ? "" : "s", plan->n_nodes,
-                                     plan->n_nodes == 1 ? "" : "s", plan->host, what),
+                                     plan->n_nodes == 1 ? "" : "s", plan->host, plan->kind),
         .machines = plan->machines,
         .n_nodes = plan->n_nodes,
         .members = plan->members,
@@ -311,7 +310,7 @@ static bool draw(const struct plan *plan, const char *path, struct kern_diag *di
     };
     if (!plan->ranks)
         picture.subtitle =
-            kern_arena_print(&arena, "%u processors · device %s", machine->processors, what);
+            kern_arena_print(&arena, "%u processors · device %s", machine->processors, plan->kind);
     bool good = kern_picture_write(&picture, path, diag);
     kern_arena_free(&arena);
     return good;
@@ -320,7 +319,7 @@ static bool draw(const struct plan *plan, const char *path, struct kern_diag *di
 static void print_plan(const struct plan *plan)
 {
     printf("# %s: %u processors  device %s: %s\n#\n", plan->host, plan->machines[0].processors,
-           kind_name(plan), plan->device->why);
+           plan->kind, plan->why);
     print_machine(plan);
     if (plan->ranks)
         print_ranks(plan);

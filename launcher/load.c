@@ -43,9 +43,10 @@ static void agree_on_options(struct kern_run *run)
     struct kern_arena arena = {0};
     uint8_t digest[KERN_SHA256_BYTES];
     const char *text = kern_arena_print(
-        &arena, "%s %llu %llu %llu %d %d %d", options->manifest, (unsigned long long)options->seed,
-        (unsigned long long)options->capacity, (unsigned long long)options->seqs,
-        (int)options->device, options->input != NULL, options->check != NULL);
+        &arena, "%s %llu %llu %llu %d %d %d %d %d", options->manifest,
+        (unsigned long long)options->seed, (unsigned long long)options->capacity,
+        (unsigned long long)options->seqs, (int)options->device, options->input != NULL,
+        options->check != NULL, options->picture != NULL, options->trace != NULL);
     kern_sha256(text, strlen(text), digest);
     kern_world_same(&run->world, digest, sizeof digest, "the command line",
                     "every rank takes the same manifest and options", &run->diag);
@@ -89,6 +90,8 @@ void kern_run_topology(struct kern_run *run)
     struct kern_arena arena = {0};
     struct kern_group_option *groups = kern_calloc(options->groups.count, sizeof *groups);
     bool good = parse_groups(&options->groups, groups, &arena, &run->diag);
+    if (run->trace && !run->is_other)
+        kern_clock_read(&run->world, &run->trace->clock.first);
     provide_emulated_devices(&run->world);
     run->device = kern_device_open(options->device, NULL, &run->diag);
     // The groups and the places are collectives: all enter them or nobody.
@@ -143,8 +146,9 @@ void kern_run_load(struct kern_run *run)
            kern_rank_compile(run->rank, &run->diag) &&
            kern_rank_load_weights(run->rank, options->weights.items, options->weights.count,
                                   &run->diag);
-    if (kern_host_weights_await(&run->world, run->rank, good))
-        kern_rank_derive(run->rank, &run->diag);
+    if (kern_host_weights_await(&run->world, run->rank, good) &&
+        kern_rank_derive(run->rank, &run->diag) && run->trace)
+        kern_rank_time_launches(run->rank, &run->diag);
     kern_load_progress_end(&progress);
 }
 

@@ -38,6 +38,7 @@ struct kern_options {
     const char *input, *output, *check; // "{rank}" stands for the rank
     const char *json;
     const char *picture;       // where the run is drawn
+    const char *trace;         // where its spans go
     const char *compare;       // another manifest
     uint64_t generate;         // tokens that follow each prompt; 0: programs are driven
     struct kern_list prompts;  // "1,2,3", in order

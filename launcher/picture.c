@@ -113,11 +113,7 @@ static void draw(struct kern_run *run, const struct kern_machine *machines)
 
 void kern_run_picture(struct kern_run *run)
 {
-    int wanted = run->options.picture != NULL, length = 0;
-    KERN_WITH_OTHERS(&run->world, "asking for the picture",
-                     MPI_Bcast(&wanted, 1, MPI_INT, 0, run->world.comm));
-    if (!wanted)
-        return;
+    int length = 0;
     struct kern_machine machine = {0};
     char *mine = NULL;
     if (run->world.local_rank == 0) {

@@ -159,6 +159,16 @@ static struct json_object *make_generation(const struct kern_generation *generat
     return object;
 }
 
+static struct json_object *make_trace(const struct kern_run *run)
+{
+    struct json_object *object = json_object_new_object();
+    add_text(object, "file", run->options.trace);
+    add_count(object, "spans", run->trace_facts.spans);
+    add_count(object, "spans_dropped", run->trace_facts.dropped);
+    add_count(object, "clock_error_ns", run->trace_facts.clock_error);
+    return object;
+}
+
 static struct json_object *make_report(const struct kern_report *report)
 {
     const struct kern_run *run = report->run;
@@ -193,6 +203,7 @@ static struct json_object *make_report(const struct kern_report *report)
     json_object_object_add(root, "programs", programs);
     json_object_object_add(root, "generation",
                            run->generation ? make_generation(run->generation) : NULL);
+    json_object_object_add(root, "trace", run->trace ? make_trace(run) : NULL);
     json_object_object_add(root, "check", make_check(&report->check));
     add_optional(root, "compared_with", run->options.compare);
     json_object_object_add(root, "compare", make_check(&report->compared));

@@ -222,6 +222,17 @@ static void print_verdicts(const struct kern_report *report, FILE *file)
     fputc('\n', file);
 }
 
+static void print_trace(const struct kern_run *run, FILE *file)
+{
+    const struct kern_trace_facts *facts = &run->trace_facts;
+    fprintf(file, "# trace: %s, %llu spans, clocks within %.1f µs of rank 0's", run->options.trace,
+            (unsigned long long)facts->spans, (double)facts->clock_error / 1e3);
+    if (facts->dropped)
+        fprintf(file, "; %llu later spans are not in it, since all ranks together keep %zu",
+                (unsigned long long)facts->dropped, KERN_TRACE_SPANS);
+    fputc('\n', file);
+}
+
 static void print_tail(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
@@ -243,6 +254,8 @@ static void print_tail(const struct kern_report *report, FILE *file)
             fabric->collectives == 1 ? "" : "s");
     fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n",
             start, mpi);
+    if (run->trace)
+        print_trace(run, file);
     if (run->stopped)
         fprintf(file, "# stopped by signal %d (%s) before all steps were done\n", run->stopped,
                 strsignal(run->stopped));
