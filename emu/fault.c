@@ -109,19 +109,6 @@ static bool parse_error(enum library library, const char *text, int *error)
     }
 }
 
-// This process's rank as its launcher tells it, or -1.
-static long own_rank(void)
-{
-    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *text = getenv(variables[i]);
-        if (text != NULL && isdigit((unsigned char)text[0])) {
-            return strtol(text, NULL, 10);
-        }
-    }
-    return -1;
-}
-
 // Cuts "@RANK" off the end of [item]. False if it is malformed.
 static bool cut_rank(char *item, bool *applies)
 {
@@ -133,7 +120,7 @@ static bool cut_rank(char *item, bool *applies)
     *at = '\0';
     char *end;
     long rank = strtol(at + 1, &end, 10);
-    *applies = rank == own_rank();
+    *applies = rank == emu_own_rank();
     return isdigit((unsigned char)at[1]) && *end == '\0';
 }
 

@@ -134,8 +134,8 @@ static uint64_t environment_number(const char *name, uint64_t max)
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (errno != 0 || *end != '\0' || *text == '-' || value > max) {
-        fprintf(stderr, "kern-emu: %s=%s is ignored: not a number up to %llu\n", name, text,
-                (unsigned long long)max);
+        emu_log_once("%s=%s is ignored: not a number up to %llu", name, text,
+                     (unsigned long long)max);
         return 0;
     }
     return value;

@@ -10,14 +10,13 @@
 static void fill_groups(struct kern_report *report)
 {
     const struct kern_run *run = report->run;
-    size_t count = run->groups.count;
-    for (int r = 0; r < run->world.size; r++)
-        for (size_t g = 0; g < count; g++) {
-            report->group_index[(size_t)r * count + g] =
-                (uint32_t)run->groups.places[g].index_of[r];
-            report->group_number[(size_t)r * count + g] =
-                (uint32_t)run->groups.places[g].number_of[r];
-        }
+    for (uint32_t g = 0; g < run->groups.count; g++)
+        report->groups[g] = (struct kern_group_figures){
+            .spans_nodes = kern_layout_spans_nodes(&run->groups.layouts[g], run->world.members,
+                                                   run->world.size),
+            .shared = kern_fabric_shared(run->fabric, g),
+            .collectives = kern_rank_needs_communicator(run->rank, g),
+        };
 }
 
 // A mean of per-rank means would hide stragglers: each step is as slow as its slowest rank.
@@ -38,12 +37,19 @@ static void sum_up_program(const struct kern_run *run, const struct kern_driven 
             figures->fastest_median = median;
         }
     }
+    uint64_t *spreads = kern_calloc(steps, sizeof *spreads);
     for (size_t s = 0; s < steps; s++) {
-        times[s] = 0;
-        for (int r = 0; r < run->world.size; r++)
-            if (all[(size_t)r * steps + s] > times[s])
-                times[s] = all[(size_t)r * steps + s];
+        uint64_t most = 0, least = UINT64_MAX;
+        for (int r = 0; r < run->world.size; r++) {
+            uint64_t time = all[(size_t)r * steps + s];
+            most = time > most ? time : most;
+            least = time < least ? time : least;
+        }
+        times[s] = most;
+        spreads[s] = most - least;
     }
+    figures->spread = kern_stats_of(spreads, steps);
+    free(spreads);
     figures->path = kern_stats_of(times, steps);
     figures->name = run->manifest->programs[driven->program].name;
     figures->vars = driven->vars;
@@ -101,8 +107,7 @@ void kern_run_report(struct kern_run *run)
     struct kern_report report = {.run = run};
     size_t world = (size_t)run->world.size;
     report.ranks = kern_calloc(world, sizeof *report.ranks);
-    report.group_index = kern_calloc(world * run->groups.count, sizeof *report.group_index);
-    report.group_number = kern_calloc(world * run->groups.count, sizeof *report.group_number);
+    report.groups = kern_calloc(run->groups.count, sizeof *report.groups);
     report.programs = kern_calloc(run->n_driven, sizeof *report.programs);
     fill_groups(&report);
     gather_programs(run, &report);
@@ -113,7 +118,6 @@ void kern_run_report(struct kern_run *run)
             kern_report_write(&report, run->options.json, &run->diag);
     }
     free(report.programs);
-    free(report.group_number);
-    free(report.group_index);
+    free(report.groups);
     free(report.ranks);
 }

@@ -57,9 +57,8 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     struct json_object *groups = json_object_new_object();
     for (size_t g = 0; g < run->groups.count; g++) {
         struct json_object *at = json_object_new_object();
-        size_t cell = (size_t)r * run->groups.count + g;
-        add_count(at, "number", report->group_number[cell]);
-        add_count(at, "index", report->group_index[cell]);
+        add_count(at, "number", (uint64_t)run->groups.places[g].number_of[r]);
+        add_count(at, "index", (uint64_t)run->groups.places[g].index_of[r]);
         json_object_object_add(groups, run->groups.places[g].name, at);
     }
     json_object_object_add(rank, "groups", groups);
@@ -84,6 +83,32 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     return rank;
 }
 
+static struct json_object *make_group(const struct kern_report *report, uint32_t g)
+{
+    const struct kern_run *run = report->run;
+    const struct kern_group_figures *figures = &report->groups[g];
+    struct json_object *group = json_object_new_object();
+    add_text(group, "name", run->groups.places[g].name);
+    add_count(group, "members", run->groups.places[g].size);
+    add_count(group, "groups", (uint64_t)run->world.size / run->groups.places[g].size);
+    json_object_object_add(group, "spans_nodes", json_object_new_boolean(figures->spans_nodes));
+    add_count(group, "shared_exports", figures->shared);
+    add_optional(group, "memory", figures->shared ? kern_handle_kind_name(run->road.kind) : NULL);
+    add_optional(group, "collectives", figures->collectives ? "nccl" : NULL);
+    return group;
+}
+
+static struct json_object *make_stats(const struct kern_stats *stats)
+{
+    struct json_object *object = json_object_new_object();
+    add_real(object, "min", stats->min);
+    add_real(object, "median", stats->median);
+    add_real(object, "p99", stats->p99);
+    add_real(object, "max", stats->max);
+    add_real(object, "mean", stats->mean);
+    return object;
+}
+
 static struct json_object *make_program(const struct kern_report *report, size_t i)
 {
     const struct kern_run *run = report->run;
@@ -100,13 +125,8 @@ static struct json_object *make_program(const struct kern_report *report, size_t
     add_count(program, "launches", figures->launches);
     json_object_object_add(program, "graph", json_object_new_boolean(figures->graph));
     add_count(program, "bytes", figures->bytes);
-    struct json_object *path = json_object_new_object();
-    add_real(path, "min", figures->path.min);
-    add_real(path, "median", figures->path.median);
-    add_real(path, "p99", figures->path.p99);
-    add_real(path, "max", figures->path.max);
-    add_real(path, "mean", figures->path.mean);
-    json_object_object_add(program, "step_ns", path);
+    json_object_object_add(program, "step_ns", make_stats(&figures->path));
+    json_object_object_add(program, "spread_ns", make_stats(&figures->spread));
     add_count(program, "slowest_rank", (uint64_t)figures->slowest);
     add_real(program, "slowest_rank_median_ns", figures->slowest_median);
     add_count(program, "fastest_rank", (uint64_t)figures->fastest);
@@ -195,10 +215,14 @@ static struct json_object *make_report(const struct kern_report *report)
             add_text(environment, variables[i], getenv(variables[i]));
     json_object_object_add(root, "environment", environment);
     struct json_object *ranks = json_object_new_array(), *programs = json_object_new_array();
+    struct json_object *groups = json_object_new_array();
+    for (uint32_t g = 0; g < run->groups.count; g++)
+        json_object_array_add(groups, make_group(report, g));
     for (int r = 0; r < run->world.size; r++)
         json_object_array_add(ranks, make_rank(report, r));
     for (size_t i = 0; i < run->n_driven; i++)
         json_object_array_add(programs, make_program(report, i));
+    json_object_object_add(root, "groups", groups);
     json_object_object_add(root, "ranks", ranks);
     json_object_object_add(root, "programs", programs);
     json_object_object_add(root, "generation",

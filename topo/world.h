@@ -53,7 +53,8 @@ bool kern_world_alarm_raised(const struct kern_world *world);
 // Leaves in order: every rank calls it.
 void kern_world_close(struct kern_world *world);
 
-// Ends the whole job at once with [code], for when others can no longer be waited for.
-_Noreturn void kern_world_abort(const struct kern_world *world, enum kern_exit code);
+// Ends the whole job at once, for when others can no longer be waited for, with the code that
+// [diag] asks for; the first process of each node to do so prints what stands in it.
+_Noreturn void kern_world_abandon(const struct kern_world *world, struct kern_diag *diag);
 
 #endif
