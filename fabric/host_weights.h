@@ -6,6 +6,7 @@
 #define KERN_FABRIC_HOST_WEIGHTS_H
 
 #include "rank/rank.h"
+#include "topo/rounds.h"
 #include "topo/world.h"
 
 // Gives the rank its host-placed weights, after it allocated and before it compiles. [ready]: this
@@ -16,7 +17,6 @@ bool kern_host_weights_share(const struct kern_world *world, struct kern_rank *r
 
 // Waits, if there are such weights, until every rank of the node has loaded what it loads, as this
 // one has if [loaded]; then they may be read. False if one of them has not. All ranks enter it.
-bool kern_host_weights_await(const struct kern_world *world, const struct kern_rank *rank,
-                             bool loaded);
+bool kern_host_weights_await(struct kern_rounds *rounds, const struct kern_rank *rank, bool loaded);
 
 #endif

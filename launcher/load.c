@@ -110,6 +110,37 @@ void kern_run_topology(struct kern_run *run)
     kern_arena_free(&arena);
 }
 
+// Who is told how the loading gets on.
+struct loading {
+    struct kern_run *run;
+    struct kern_rounds rounds;
+    struct kern_load_progress line;
+    bool shown; // the line is
+};
+
+static void get_on(void *context, uint64_t done, uint64_t total)
+{
+    struct loading *loading = context;
+    kern_board_progress(&loading->run->world.board, done, total);
+    kern_rounds_beat(&loading->rounds);
+    if (loading->shown)
+        kern_load_progress(&loading->line, done, total);
+}
+
+// The weights, which take each rank as long as its share of them; nobody is late who gets on.
+static void load_weights(struct kern_run *run, struct loading *loading, bool good)
+{
+    const struct kern_list *paths = &run->options.weights;
+    kern_rounds_open(&loading->rounds, &run->world);
+    good = good && kern_rank_load_weights(run->rank, paths->items, paths->count, &run->diag);
+    if (kern_host_weights_await(&loading->rounds, run->rank, good) &&
+        kern_rank_derive(run->rank, &run->diag) && run->trace)
+        kern_rank_time_launches(run->rank, &run->diag);
+    if (loading->shown)
+        kern_load_progress_end(&loading->line);
+    kern_rounds_finish(&loading->rounds, "loading weights");
+}
+
 void kern_run_load(struct kern_run *run)
 {
     const struct kern_options *options = &run->options;
@@ -117,7 +148,9 @@ void kern_run_load(struct kern_run *run)
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", options->manifest);
     const char *beside = dirname(folder);
-    struct kern_load_progress progress = {0};
+    // One rank speaks for all: they load alike.
+    struct loading loading = {.run = run,
+                              .shown = run->world.rank == 0 && kern_load_progress_wanted()};
     struct kern_rank_config config = {
         .device = run->device,
         .ordinal = ordinal,
@@ -129,11 +162,8 @@ void kern_run_load(struct kern_run *run)
         .seqs = options->seqs,
         .graphs = options->graphs,
         .local_ranks = (unsigned)run->world.local_size,
-        .progress = {.context = &progress},
+        .progress = {get_on, &loading},
     };
-    // One rank speaks for all: they load alike.
-    if (run->world.rank == 0 && kern_load_progress_wanted())
-        config.progress.report = kern_load_progress;
     run->rank = kern_rank_create(&config, &run->diag);
     if (!kern_world_all(&run->world, run->world.comm, run->rank != NULL) ||
         !kern_road_choose(&run->world, run->manifest, &run->groups, run->device, ordinal,
@@ -143,13 +173,8 @@ void kern_run_load(struct kern_run *run)
                 kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
                 kern_run_lend_host_blocks(run);
     good = kern_host_weights_share(&run->world, run->rank, good, &run->diag) &&
-           kern_rank_compile(run->rank, &run->diag) &&
-           kern_rank_load_weights(run->rank, options->weights.items, options->weights.count,
-                                  &run->diag);
-    if (kern_host_weights_await(&run->world, run->rank, good) &&
-        kern_rank_derive(run->rank, &run->diag) && run->trace)
-        kern_rank_time_launches(run->rank, &run->diag);
-    kern_load_progress_end(&progress);
+           kern_rank_compile(run->rank, &run->diag);
+    load_weights(run, &loading, good);
 }
 
 void kern_run_share(struct kern_run *run)

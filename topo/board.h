@@ -13,10 +13,12 @@
 // which is cut, never overrun.
 struct kern_board_slot {
     char phase[24];
-    char program[40]; // empty: none
-    uint64_t step;    // of the program, from 1; 0: none
-    uint64_t since;   // base/clock.h, when it got there
-    int waiting;      // 1: it waits for other ranks
+    char program[40];     // empty: none
+    uint64_t step;        // of the program, from 1; 0: none
+    uint64_t since;       // base/clock.h, when it got there
+    uint64_t done, total; // bytes that the phase has moved, of how many; 0 of 0: it does not say
+    uint64_t moved;       // when done changed last
+    int waiting;          // 1: it waits for other ranks
     int pid;
 };
 
@@ -35,5 +37,8 @@ void kern_board_close(struct kern_board *board);
 void kern_board_phase(struct kern_board *board, const char *phase);
 void kern_board_program(struct kern_board *board, const char *program);
 void kern_board_step(struct kern_board *board, uint64_t step);
+
+// Notes that the phase has moved [done] of [total] bytes.
+void kern_board_progress(struct kern_board *board, uint64_t done, uint64_t total);
 
 #endif

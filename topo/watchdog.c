@@ -45,17 +45,21 @@ static void say(const char *text)
 static void say_where(int rank, const struct kern_member *member,
                       const struct kern_board_slot *slot)
 {
-    char text[320], step[40] = "";
+    char text[400], step[40] = "", moved[96] = "";
     char state = state_of(slot->pid);
     const char *how = state == 0 || state == 'Z'     ? "is gone"
                       : state == 'T' || state == 't' ? "is stopped"
                                                      : "is still busy";
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
+    if (slot->total)
+        snprintf(moved, sizeof moved, "; it has moved %llu of %llu MiB, the last %.1f s ago",
+                 (unsigned long long)(slot->done >> 20), (unsigned long long)(slot->total >> 20),
+                 (double)(kern_now() - slot->moved) / 1e9);
     snprintf(text, sizeof text,
-             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s, for %.1f s\n", rank,
+             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s, for %.1f s%s\n", rank,
              member->host, slot->pid, how, slot->phase, slot->program[0] ? ", program " : "",
-             slot->program, step, (double)(kern_now() - slot->since) / 1e9);
+             slot->program, step, (double)(kern_now() - slot->since) / 1e9, moved);
     say(text);
 }
 
