@@ -22,24 +22,22 @@ static void add(struct kern_diag *diag, enum kern_exit code, const char *rule, u
         diag->errors++;
 }
 
-bool kern_fail(struct kern_diag *diag, enum kern_exit code, const char *place, const char *format,
-               ...)
+void kern_error(struct kern_diag *diag, enum kern_exit code, const char *place, const char *format,
+                ...)
 {
     va_list arguments;
     va_start(arguments, format);
     add(diag, code, NULL, 0, place, format, arguments);
     va_end(arguments);
-    return false;
 }
 
-bool kern_fail_rule(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,
-                    const char *format, ...)
+void kern_error_rule(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,
+                     const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     add(diag, KERN_EXIT_MANIFEST, rule, order, place, format, arguments);
     va_end(arguments);
-    return false;
 }
 
 void kern_warn(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,

@@ -32,13 +32,26 @@ struct kern_diag {
     struct kern_arena arena;
 };
 
-// Adds an error and returns false, so that `return kern_fail(…)` reads well. [place] may be NULL.
-bool kern_fail(struct kern_diag *diag, enum kern_exit code, const char *place, const char *format,
-               ...) __attribute__((format(printf, 4, 5)));
+// Adds an error. [place] may be NULL.
+void kern_error(struct kern_diag *diag, enum kern_exit code, const char *place, const char *format,
+                ...) __attribute__((format(printf, 4, 5)));
 
-// As kern_fail for a broken rule of the contract (KERN_EXIT_MANIFEST) at [order] in the document.
-bool kern_fail_rule(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,
-                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+// As kern_error for a broken rule of the contract (KERN_EXIT_MANIFEST) at [order] in the document.
+void kern_error_rule(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,
+                     const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+// The same with the value false, so that `return kern_fail(…)` reads well. As macros, because then
+// compilers and analyzers know the value, and that nothing is used that a failed call left unset.
+#define kern_fail(...)                                                                             \
+    ({                                                                                             \
+        kern_error(__VA_ARGS__);                                                                   \
+        false;                                                                                     \
+    })
+#define kern_fail_rule(...)                                                                        \
+    ({                                                                                             \
+        kern_error_rule(__VA_ARGS__);                                                              \
+        false;                                                                                     \
+    })
 
 // Adds a warning: it is printed but changes no exit code. [rule] and [place] may be NULL.
 void kern_warn(struct kern_diag *diag, const char *rule, uint64_t order, const char *place,

@@ -74,14 +74,15 @@ char *kern_file_read(const char *path, uint64_t limit, size_t *length, enum kern
 {
     if (strcmp(path, "-") == 0)
         return read_to_end(STDIN_FILENO, "standard input", limit, length, code, diag);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    // A pipe that nobody has open for writing would be waited for; one with a writer is read.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         kern_fail(diag, code, path, "cannot be opened: %s", strerror(errno));
         return NULL;
     }
     struct stat status;
     char *bytes = NULL;
-    if (fstat(fd, &status) != 0)
+    if (fstat(fd, &status) != 0 || fcntl(fd, F_SETFL, 0) != 0)
         kern_fail(diag, code, path, "cannot be read: %s", strerror(errno));
     else if (S_ISDIR(status.st_mode))
         kern_fail(diag, code, path, "is a directory; a file is needed here");
@@ -91,6 +92,11 @@ char *kern_file_read(const char *path, uint64_t limit, size_t *length, enum kern
     else
         bytes = read_to_end(fd, path, limit, length, code, diag);
     close(fd);
+    if (bytes && *length == 0 && S_ISFIFO(status.st_mode)) {
+        kern_fail(diag, code, path, "is a pipe that nobody writes to");
+        free(bytes);
+        return NULL;
+    }
     return bytes;
 }
 
@@ -120,7 +126,8 @@ bool kern_file_create(struct kern_file_out *out, const char *path, struct kern_d
         out->fd = open(path, O_WRONLY | O_CLOEXEC);
     else if (good)
         open_temporary(out);
-    return out->fd >= 0 || kern_fail(diag, in_place ? KERN_EXIT_DEVICE : KERN_EXIT_USAGE, path,
+    bool full = errno == ENOSPC || errno == EDQUOT || errno == EIO;
+    return out->fd >= 0 || kern_fail(diag, in_place || full ? KERN_EXIT_DEVICE : KERN_EXIT_USAGE, path,
                                      "cannot be written: %s", strerror(errno));
 }
 

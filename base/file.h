@@ -14,7 +14,7 @@
 
 // The bytes of the file at [path] ("-": standard input) with a NUL after them, to be freed by the
 // caller; *[length] is without the NUL. A file of more than [limit] bytes is refused before it is
-// read. Failures are of kind [code].
+// read, and so is a pipe that has no writer. Failures are of kind [code].
 char *kern_file_read(const char *path, uint64_t limit, size_t *length, enum kern_exit code,
                      struct kern_diag *diag);
 

@@ -283,8 +283,8 @@ static void measure(struct bench *bench, const struct program *program, size_t r
     struct bare bare;
     make_bare(bench, index, &bare);
     struct bare timed = bare;
-    timed.start = bench->rank->start;
-    timed.end = bench->rank->end;
+    timed.start = bench->rank->items[0].start;
+    timed.end = bench->rank->items[0].end;
     double *times[3], medians[3];
     for (size_t t = 0; t < 3; t++) {
         times[t] = kern_calloc(rounds, sizeof *times[t]);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 install_packages "${packages[@]}" clang libclang-rt-14-dev
 seconds=${1-60}
-build_preset fuzz
+build_preset fuzz fuzzers
 for fuzzer in build-fuzz/fuzz/*_fuzz; do
     name=$(basename "$fuzzer")
     corpus=build-fuzz/corpus/$name

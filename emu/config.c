@@ -117,6 +117,22 @@ static bool read_numa(struct emu_config *config)
     return true;
 }
 
+static bool read_delays(struct emu_config *config)
+{
+    const char *most = getenv("KERN_EMU_DELAY_US_MAX"), *seed = getenv("KERN_EMU_SEED");
+    const char *end;
+    uint64_t delay = 0;
+    if (most != NULL && (!parse_unsigned(most, &delay, &end) || *end != '\0' || delay > 1000000)) {
+        return emu_config_refuse("KERN_EMU_DELAY_US_MAX", most, "microseconds, 0 to 1000000");
+    }
+    config->delay = (uint32_t)delay;
+    config->seed = 0;
+    if (seed != NULL && (!parse_unsigned(seed, &config->seed, &end) || *end != '\0')) {
+        return emu_config_refuse("KERN_EMU_SEED", seed, "a whole number");
+    }
+    return true;
+}
+
 static void format_uuid(uint64_t node, unsigned installed, char text[UUID_TEXT])
 {
     unsigned char uuid[16];
@@ -196,5 +212,6 @@ bool emu_config_read(struct emu_config *config)
 {
     config->node = emu_node_id();
     return read_devices(config) && read_memory(config) && read_fabric(config) &&
-           read_node_limit(config) && read_numa(config) && read_visible(config);
+           read_node_limit(config) && read_numa(config) && read_delays(config) &&
+           read_visible(config);
 }

@@ -23,6 +23,7 @@ static CUresult init_once(void)
     if (!emu_config_read(&config) || !emu_fault_read()) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    emu_calls_read();
     if (config.n_visible == 0) {
         return CUDA_ERROR_NO_DEVICE;
     }

@@ -6,12 +6,15 @@
 //     KERN_EMU_FAIL=cuMemCreate:3:CUDA_ERROR_NOT_PERMITTED with this error, by name or number
 //     KERN_EMU_FAIL=cuMemCreate:*                          every call fails
 //     KERN_EMU_FAIL=cuMemCreate:3@2                        only in the process of rank 2
+//     KERN_EMU_FAIL=cuMemCreate:3:kill@2                   the process is killed by SIGKILL in it
 //     KERN_EMU_DELAY=cuLaunchKernelEx:500us                every call first waits
 //
 // Both take a list with commas between. A function may have its plain or its exported name, and may
 // be one of cuBLAS, cuBLASLt or NCCL; its errors are those of its library. The default error is
-// CUDA_ERROR_UNKNOWN, CUBLAS_STATUS_INTERNAL_ERROR or ncclInternalError. Calls are counted per
-// process, over all threads, and only those that nothing else refuses at their entry.
+// CUDA_ERROR_UNKNOWN, CUBLAS_STATUS_INTERNAL_ERROR or ncclInternalError. In its place may stand
+// what becomes of the process: kill (SIGKILL), stop (SIGSTOP), abort, or exit with code 70. Calls
+// are counted per process, over all threads, and only those that nothing else refuses at their
+// entry.
 #include "device/abi/cublas_functions.h"
 #include "device/abi/cublaslt_functions.h"
 #include "device/abi/nccl_functions.h"
@@ -19,21 +22,26 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <time.h>
 
 enum { MAX_FAULTS = 64 };
 
-static const char FAIL_SYNTAX[] = "FUNCTION:COUNT[:ERROR][@RANK], COUNT a number from 1 or *";
+static const char FAIL_SYNTAX[] = "FUNCTION:COUNT[:ERROR][@RANK], COUNT a number from 1 or *, "
+                                  "ERROR also kill, stop, abort or exit";
 static const char DELAY_SYNTAX[] = "FUNCTION:TIME[@RANK], TIME as in 500us, 20ms or 1s";
 
 struct fault {
     const char *function;
+    bool is_delay;
+    struct timespec delay;
     uint64_t nth; // which call fails; 0: every one
     int error;
-    struct timespec delay; // a delay, not a failure, if it is not zero
+    void (*end)(void); // what becomes of the process, rather than an error; NULL: nothing
     atomic_ullong calls;
 };
 
@@ -87,6 +95,37 @@ static bool find_status(const struct status *statuses, const char *text, int *er
         }
     }
     return false;
+}
+
+static void end_by_kill(void)
+{
+    raise(SIGKILL);
+}
+
+static void end_by_stop(void)
+{
+    raise(SIGSTOP);
+}
+
+static void end_by_exit(void)
+{
+    exit(EX_SOFTWARE);
+}
+
+// What becomes of the process by the word [text], or NULL if it is none of these.
+static void (*find_end(const char *text))(void)
+{
+    static const struct {
+        const char *word;
+        void (*end)(void);
+    } ends[] = {
+        {"kill", end_by_kill}, {"stop", end_by_stop}, {"abort", abort}, {"exit", end_by_exit}};
+    for (size_t i = 0; text != NULL && i < sizeof ends / sizeof ends[0]; i++) {
+        if (strcmp(ends[i].word, text) == 0) {
+            return ends[i].end;
+        }
+    }
+    return NULL;
 }
 
 // Sets [*error] to what [text] says, or to the library's default if it is NULL.
@@ -178,10 +217,13 @@ static bool parse_item(char *item, bool is_delay, struct fault *fault, bool *app
         return false;
     }
     fault->function = function->name;
+    fault->is_delay = is_delay;
     if (is_delay) {
         return parse_time(what, &fault->delay) && rest == NULL;
     }
-    return parse_count(what, &fault->nth) && parse_error(function->library, rest, &fault->error);
+    fault->end = find_end(rest);
+    return parse_count(what, &fault->nth) &&
+           (fault->end != NULL || parse_error(function->library, rest, &fault->error));
 }
 
 static bool read_list(const char *variable, bool is_delay, const char *syntax)
@@ -218,14 +260,17 @@ bool emu_fault_read(void)
 int emu_fault_next(const char *function)
 {
     int result = 0;
+    emu_calls_count(function);
     for (size_t i = 0; i < n_faults; i++) {
         struct fault *fault = &faults[i];
         if (strcmp(fault->function, function) != 0) {
             continue;
         }
         uint64_t call = atomic_fetch_add(&fault->calls, 1) + 1;
-        if (fault->error == 0) {
+        if (fault->is_delay) {
             nanosleep(&fault->delay, NULL);
+        } else if ((fault->nth == 0 || fault->nth == call) && fault->end != NULL) {
+            fault->end();
         } else if (fault->nth == 0 || fault->nth == call) {
             result = fault->error;
         }

@@ -71,6 +71,8 @@ struct emu_config {
     bool node_limit; // KERN_EMU_NODE_LIMIT: POSIX handles stay within one host name
     int numa;        // KERN_EMU_NUMA: HOST_NUMA_ID of every device, -1: not known
     uint64_t node;   // emu_node_id()
+    uint32_t delay;  // KERN_EMU_DELAY_US_MAX: microseconds before a unit of work, at most
+    uint64_t seed;   // KERN_EMU_SEED: of the delays
 };
 
 // Valid from a successful cuInit on, and constant from then on.
@@ -101,6 +103,15 @@ bool emu_fault_read(void);
 // error that it shall fail with, or 0: a CUresult, a cublasStatus_t or an ncclResult_t, as the
 // function has it.
 int emu_fault_next(const char *function);
+
+// This process's rank as its launcher tells it, or -1.
+long emu_own_rank(void);
+
+// What was called, for KERN_EMU_CALLS (calls.c).
+
+// Reads KERN_EMU_CALLS; from then on calls are counted if it is set.
+void emu_calls_read(void);
+void emu_calls_count(const char *function);
 
 // The error called [name] ("CUDA_ERROR_OUT_OF_MEMORY", "2"); false if there is none.
 bool emu_error_parse(const char *name, CUresult *error);

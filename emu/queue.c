@@ -116,37 +116,6 @@ struct emu_fence emu_stream_end(struct emu_stream *stream)
 // Delays on demand: KERN_EMU_DELAY_US_MAX microseconds at most before each unit of work, drawn from
 // KERN_EMU_SEED and the stream's number, so that a missing wait shows more often than it would.
 
-struct delays {
-    uint32_t max_us;
-    uint64_t seed;
-};
-
-static struct delays delays;
-static pthread_once_t delays_once = PTHREAD_ONCE_INIT;
-
-static uint64_t environment_number(const char *name, uint64_t max)
-{
-    const char *text = getenv(name);
-    if (text == NULL || *text == '\0') {
-        return 0;
-    }
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0' || *text == '-' || value > max) {
-        emu_log_once("%s=%s is ignored: not a number up to %llu", name, text,
-                     (unsigned long long)max);
-        return 0;
-    }
-    return value;
-}
-
-static void read_delays(void)
-{
-    delays.max_us = (uint32_t)environment_number("KERN_EMU_DELAY_US_MAX", 1000000);
-    delays.seed = environment_number("KERN_EMU_SEED", UINT64_MAX);
-}
-
 // splitmix64
 static uint64_t next_random(uint64_t *state)
 {
@@ -158,8 +127,9 @@ static uint64_t next_random(uint64_t *state)
 
 static void delay(struct emu_stream *stream)
 {
-    if (delays.max_us != 0) {
-        uint64_t us = next_random(&stream->random) % ((uint64_t)delays.max_us + 1);
+    uint32_t most = emu_config()->delay;
+    if (most != 0) {
+        uint64_t us = next_random(&stream->random) % ((uint64_t)most + 1);
         struct timespec time = {(time_t)(us / 1000000), (long)(us % 1000000 * 1000)};
         nanosleep(&time, NULL);
     }
@@ -235,8 +205,7 @@ static bool start_worker(struct emu_stream *stream)
 
 bool emu_queue_init(struct emu_stream *stream)
 {
-    pthread_once(&delays_once, read_delays);
-    stream->random = delays.seed ^ (stream->serial << 32);
+    stream->random = emu_config()->seed ^ (stream->serial << 32);
     stream->ring = aligned_alloc(EMU_WORK_UNIT, RING_BYTES);
     if (stream->ring == NULL) {
         return false;

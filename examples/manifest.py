@@ -69,6 +69,24 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
 
 
+def read_safetensors(path):
+    """{name: Tensor} of a file; a bf16 tensor has its bits as values."""
+    data = path.read_bytes()
+    length = struct.unpack_from("<Q", data)[0]
+    dtypes = {stored: dtype for dtype, (stored, _) in STORED.items()}
+    tensors = {}
+    for name, entry in json.loads(data[8:8 + length]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        dtype = dtypes[entry["dtype"]]
+        values = array(STORED[dtype][1], data[begin:end])
+        if struct.pack("=H", 1) != struct.pack("<H", 1):
+            values.byteswap()
+        tensors[name] = Tensor(dtype, entry["shape"], values.tolist())
+    return tensors
+
+
 class Manifest:
     """A manifest that grows by declarations. Artifacts are copied beside it."""
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "topo/watchdog.h"
 
 struct kern_communicators {
     const struct kern_world *world;
@@ -22,7 +23,7 @@ static int find_shared(const struct kern_world *world, const struct kern_group_p
 {
     for (int r = 0; r < world->size; r++)
         for (*other = 0; *other < r; ++*other)
-            if (place->number_of[r] == place->number_of[*other] &&
+            if (place->number_of[r] >= 0 && place->number_of[r] == place->number_of[*other] &&
                 world->members[r].node == world->members[*other].node &&
                 memcmp(places[r].uuid, places[*other].uuid, sizeof places[r].uuid) == 0)
                 return r;
@@ -61,7 +62,7 @@ static bool invite(const struct kern_communicators *all, const struct kern_group
     }
     MPI_Request request;
     MPI_Ibcast(invitation, sizeof *invitation, MPI_BYTE, 0, place->comm, &request);
-    if (!kern_world_await(all->world, &request, "sending the id of a communicator", &own)) {
+    if (!kern_world_await(all->world, &request, "sending the id of a communicator")) {
         kern_world_abandon(all->world, &own);
     }
     kern_diag_append(diag, &own);
@@ -69,27 +70,40 @@ static bool invite(const struct kern_communicators *all, const struct kern_group
     return invitation->good;
 }
 
-// Waits until [comm] is no longer busy with what it was asked. A rank that fails meanwhile says so,
-// and the others stop waiting for it.
-static bool await_comm(const struct kern_communicators *all, const struct kern_group_place *place,
-                       ncclComm_t comm, ncclResult_t result, const char *function,
-                       struct kern_diag *diag)
+// Polls [comm] until it is no longer busy, which leaves its result in *[result]. A rank that fails
+// meanwhile says so, and the others stop waiting for it.
+static bool poll_comm(const struct kern_communicators *all, const struct kern_group_place *place,
+                      ncclComm_t comm, ncclResult_t *result, const char *function,
+                      struct kern_diag *diag)
 {
     uint64_t deadline = kern_deadline_in(all->world->timeout);
-    for (unsigned round = 0; result == ncclInProgress; round++) {
-        if (kern_deadline_passed(deadline))
+    for (unsigned round = 0; *result == ncclInProgress; round++) {
+        if (kern_deadline_passed(deadline)) {
+            kern_wait_overdue();
             return kern_fail(diag, KERN_EXIT_PEER, place->name,
                              "%s is not done after %g s: one of the %u members does not take part "
                              "(--timeout sets the limit)",
                              function, all->world->timeout, place->size);
+        }
         if (kern_world_alarm_raised(all->world))
             return kern_fail(diag, KERN_EXIT_PEER, place->name,
                              "%s was given up since another rank failed", function);
         kern_relax(round);
-        ncclResult_t asked = all->device->nccl.ncclCommGetAsyncError(comm, &result);
-        result = asked == ncclSuccess ? result : asked;
+        ncclResult_t asked = all->device->nccl.ncclCommGetAsyncError(comm, result);
+        *result = asked == ncclSuccess ? *result : asked;
     }
-    return kern_nccl_check(all->device, result, comm, function, place->name, diag);
+    return true;
+}
+
+// Waits for what [comm] was asked by [function], which returned [result].
+static bool await_comm(const struct kern_communicators *all, const struct kern_group_place *place,
+                       ncclComm_t comm, ncclResult_t result, const char *function,
+                       struct kern_diag *diag)
+{
+    kern_poll_begin(all->world, function);
+    bool answered = poll_comm(all, place, comm, &result, function, diag);
+    kern_wait_end(all->world);
+    return answered && kern_nccl_check(all->device, result, comm, function, place->name, diag);
 }
 
 static bool join_group(struct kern_communicators *all, uint32_t group, struct kern_diag *diag)
@@ -116,19 +130,22 @@ static bool join_group(struct kern_communicators *all, uint32_t group, struct ke
     return false;
 }
 
-// Whether all ranks are [good]; nobody goes on to a group where somebody will not come.
-static bool all_good(const struct kern_world *world, bool good, struct kern_diag *diag)
+// Whether all ranks of the stage are [good]; nobody goes on to a group where somebody will not
+// come.
+static bool all_good(const struct kern_world *world, const struct kern_stage *stage, bool good,
+                     struct kern_diag *diag)
 {
     int vote = good;
     MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &vote, 1, MPI_INT, MPI_MIN, world->comm, &request);
-    if (!kern_world_await(world, &request, "joining a communicator", diag)) {
+    MPI_Iallreduce(MPI_IN_PLACE, &vote, 1, MPI_INT, MPI_MIN, stage->comm, &request);
+    if (!kern_world_await(world, &request, "joining a communicator")) {
         kern_world_abandon(world, diag);
     }
     return vote;
 }
 
 struct kern_communicators *kern_communicators_join(const struct kern_world *world,
+                                                   const struct kern_stage *stage,
                                                    const struct kern_groups *groups,
                                                    const struct kern_place *places,
                                                    const struct kern_device *device,
@@ -144,7 +161,7 @@ struct kern_communicators *kern_communicators_join(const struct kern_world *worl
             good = check_devices(world, &groups->places[g], places, diag) && good;
     for (uint32_t g = 0; good && g < groups->count; g++)
         if (kern_rank_needs_communicator(rank, g))
-            good = all_good(world, join_group(all, g, diag), diag);
+            good = all_good(world, stage, join_group(all, g, diag), diag);
     return all;
 }
 

@@ -18,6 +18,7 @@ struct kern_communicators;
 // timeout is an error of kind KERN_EXIT_PEER. Collective; a rank that fails leaves nobody waiting.
 // The result is never NULL; whether it went well is in [diag].
 struct kern_communicators *kern_communicators_join(const struct kern_world *world,
+                                                   const struct kern_stage *stage,
                                                    const struct kern_groups *groups,
                                                    const struct kern_place *places,
                                                    const struct kern_device *device,

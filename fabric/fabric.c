@@ -16,22 +16,39 @@ static CUdeviceptr *address_of(struct kern_fabric *fabric, int world_rank, size_
     return &fabric->addresses[(size_t)world_rank * fabric->n_exports + export];
 }
 
+static void index_exports(struct kern_fabric *fabric)
+{
+    fabric->of_buffer = kern_calloc(fabric->manifest->n_buffers, sizeof *fabric->of_buffer);
+    fabric->of_state = kern_calloc(fabric->manifest->n_states, sizeof *fabric->of_state);
+    for (size_t e = 0; e < fabric->n_exports; e++) {
+        const struct kern_export *export = &fabric->exports[e];
+        size_t *of = export->target == KERN_TARGET_STATE ? fabric->of_state : fabric->of_buffer;
+        of[export->index] = e;
+    }
+}
+
+// The export whose addresses [peer] holds.
+static size_t export_of(const struct kern_fabric *fabric, const struct kern_buffer *peer)
+{
+    bool state = peer->of_target == KERN_TARGET_STATE;
+    return (state ? fabric->of_state : fabric->of_buffer)[peer->of.index];
+}
+
 // The exports that peer buffers of [group] want, as indices into the rank's exports, ascending.
 static size_t find_targets(const struct kern_fabric *fabric, uint32_t group, size_t *targets)
 {
     const struct kern_manifest *manifest = fabric->manifest;
-    size_t count = 0;
-    for (size_t e = 0; e < fabric->n_exports; e++) {
-        const struct kern_export *export = &fabric->exports[e];
-        for (uint32_t b = 0; b < manifest->n_buffers; b++) {
-            const struct kern_buffer *peer = &manifest->buffers[b];
-            if (peer->kind == KERN_PEER && peer->group.index == group &&
-                peer->of_target == export->target && peer->of.index == export->index) {
-                targets[count++] = e;
-                break;
-            }
-        }
+    bool *wanted = kern_calloc(fabric->n_exports, sizeof *wanted);
+    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
+        const struct kern_buffer *peer = &manifest->buffers[b];
+        if (peer->kind == KERN_PEER && peer->group.index == group)
+            wanted[export_of(fabric, peer)] = true;
     }
+    size_t count = 0;
+    for (size_t e = 0; e < fabric->n_exports; e++)
+        if (wanted[e])
+            targets[count++] = e;
+    free(wanted);
     return count;
 }
 
@@ -91,7 +108,7 @@ static bool check_entry(const struct kern_fabric *fabric, int peer, size_t e,
     return true;
 }
 
-// Maps export [e] of world rank [peer] and leaves our word in it.
+// Maps export [e] of world rank [peer].
 static bool import_handle(struct kern_fabric *fabric, int peer, size_t e,
                           const struct kern_shareable *shareable, struct kern_diag *diag)
 {
@@ -102,10 +119,9 @@ static bool import_handle(struct kern_fabric *fabric, int peer, size_t e,
     bool good = kern_vmm_import(fabric->device, fabric->ordinal, shareable,
                                 fabric->exports[e].mapped, what, mapping, diag);
     if (good) {
-        fabric->facts.mappings++;
+        fabric->origins[fabric->facts.mappings++] = (struct kern_origin){peer, e};
         fabric->facts.mapped += mapping->mapped;
         *address_of(fabric, peer, e) = mapping->address;
-        good = kern_cookie_leave(fabric, peer, e, mapping->address, what, diag);
     }
     kern_arena_free(&arena);
     return good;
@@ -268,8 +284,11 @@ kern_fabric_share(const struct kern_world *world, const struct kern_manifest *ma
         kern_calloc((size_t)world->size * fabric->n_exports, sizeof *fabric->addresses);
     for (size_t e = 0; e < fabric->n_exports; e++)
         *address_of(fabric, world->rank, e) = fabric->exports[e].address;
+    index_exports(fabric);
     size_t *targets = kern_calloc(fabric->n_exports, sizeof *targets);
-    fabric->mappings = kern_calloc(count_mappings(fabric, targets), sizeof *fabric->mappings);
+    size_t most = count_mappings(fabric, targets);
+    fabric->mappings = kern_calloc(most, sizeof *fabric->mappings);
+    fabric->origins = kern_calloc(most, sizeof *fabric->origins);
     kern_cookies_prepare(fabric, diag);
     fabric->shared = kern_calloc(groups->count, sizeof *fabric->shared);
     for (uint32_t g = 0; g < groups->count; g++) {
@@ -279,17 +298,9 @@ kern_fabric_share(const struct kern_world *world, const struct kern_manifest *ma
         if (fabric->shared[g])
             share_group(fabric, &groups->places[g], targets, count, diag);
     }
+    kern_cookies_leave(fabric, diag);
     free(targets);
     return fabric;
-}
-
-static size_t export_of(const struct kern_fabric *fabric, const struct kern_buffer *peer)
-{
-    size_t e = 0;
-    while (fabric->exports[e].target != peer->of_target ||
-           fabric->exports[e].index != peer->of.index)
-        e++;
-    return e;
 }
 
 static bool fill_peer_buffers(struct kern_fabric *fabric, struct kern_diag *diag)
@@ -316,8 +327,8 @@ bool kern_fabric_verify(struct kern_fabric *fabric, struct kern_diag *diag)
     for (uint32_t g = 0; g < fabric->groups->count; g++) {
         const struct kern_group_place *place = &fabric->groups->places[g];
         size_t count = find_targets(fabric, g, targets);
-        for (size_t t = 0; t < count && place->size > 1; t++)
-            good = kern_cookies_check(fabric, place, targets[t], diag) && good;
+        if (count && place->size > 1)
+            good = kern_cookies_check(fabric, place, targets, count, diag) && good;
     }
     free(targets);
     return kern_cookies_restore(fabric, diag) && good && fill_peer_buffers(fabric, diag);
@@ -341,6 +352,9 @@ void kern_fabric_close(struct kern_fabric *fabric)
         kern_vmm_destroy(fabric->device, &fabric->mappings[i]);
     kern_cookies_free(fabric);
     free(fabric->mappings);
+    free(fabric->origins);
+    free(fabric->of_buffer);
+    free(fabric->of_state);
     free(fabric->addresses);
     free(fabric->shared);
     free(fabric);

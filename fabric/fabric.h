@@ -21,11 +21,13 @@ struct kern_road {
 
 // Tries real allocations on device [ordinal], because its attributes only say what the chip could
 // do: every rank exports a granule and maps its neighbour's. Fabric handles are taken if they work
-// everywhere, else file descriptors, unless a group that shares memory spans nodes; then the error
-// names group, nodes, buffers and the remedy. KERN_HANDLE_NONE if nothing is shared. Collective.
-bool kern_road_choose(const struct kern_world *world, const struct kern_manifest *manifest,
-                      const struct kern_groups *groups, const struct kern_device *device,
-                      int ordinal, struct kern_road *road, struct kern_diag *diag);
+// everywhere, else file descriptors, unless a group that shares memory or an edge between stages
+// spans nodes; then the error names both, what is shared and the remedy. KERN_HANDLE_NONE if
+// nothing is shared. Collective.
+bool kern_road_choose(const struct kern_world *world, const struct kern_stage *stage,
+                      const struct kern_manifest *manifest, const struct kern_groups *groups,
+                      const struct kern_device *device, int ordinal, struct kern_road *road,
+                      struct kern_diag *diag);
 
 struct kern_fabric;
 

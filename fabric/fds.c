@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "topo/watchdog.h"
 
 // What a member says first on its connection.
 struct hello {
@@ -77,6 +78,7 @@ static bool wait_ready(const struct kern_fds *fds, int fd, short events)
     for (;;) {
         uint64_t now = kern_now();
         if (now >= fds->deadline) {
+            kern_wait_overdue();
             errno = ETIMEDOUT;
             return false;
         }

@@ -12,19 +12,22 @@
 #include "fabric/fds.h"
 #include "topo/watchdog.h"
 
-// The processes of this node as a group; the caller frees place->members.
-static struct kern_group_place node_place(const struct kern_world *world)
+// The processes of this node and stage as a group; the caller frees place->members.
+static struct kern_group_place node_place(const struct kern_world *world,
+                                          const struct kern_stage *stage)
 {
     struct kern_group_place place = {
         .name = "of the node",
-        .size = (uint32_t)world->local_size,
-        .index = (uint32_t)world->local_rank,
-        .members = kern_calloc((size_t)world->local_size, sizeof *place.members),
+        .members = kern_calloc((size_t)stage->size, sizeof *place.members),
     };
     int node = world->members[world->rank].node;
-    for (int r = 0; r < world->size; r++)
-        if (world->members[r].node == node)
-            place.members[world->members[r].local_rank] = r;
+    for (int r = stage->first; r < stage->first + stage->size; r++) {
+        if (world->members[r].node != node)
+            continue;
+        if (r == world->rank)
+            place.index = place.size;
+        place.members[place.size++] = r;
+    }
     return place;
 }
 
@@ -87,10 +90,10 @@ static int pass(struct kern_fds *fds, int fd, struct kern_diag *diag)
 }
 
 // The descriptor of the node's memory on every rank of it, or -1.
-static int distribute(const struct kern_world *world, const struct kern_host_weight *weights,
-                      size_t count, struct kern_diag *diag)
+static int distribute(const struct kern_world *world, const struct kern_stage *stage,
+                      const struct kern_host_weight *weights, size_t count, struct kern_diag *diag)
 {
-    struct kern_group_place place = node_place(world);
+    struct kern_group_place place = node_place(world, stage);
     struct kern_fd_address *addresses = kern_calloc(place.size, sizeof *addresses);
     struct kern_fds fds = {.listener = -1};
     // Two connections with every other, and the file.
@@ -98,10 +101,10 @@ static int distribute(const struct kern_world *world, const struct kern_host_wei
         kern_fds_reserve(2 * place.size + 2, diag) && kern_fds_open(&fds, world, &place, diag);
     KERN_WITH_OTHERS(world, "sharing weights on the host",
                      MPI_Allgather(&fds.address, sizeof fds.address, MPI_BYTE, addresses,
-                                   sizeof fds.address, MPI_BYTE, world->node_comm));
+                                   sizeof fds.address, MPI_BYTE, stage->node_comm));
     // Whoever connects waits for all others, so all must be able to.
     int fd = -1;
-    if (kern_world_all(world, world->node_comm, open) && kern_fds_connect(&fds, addresses, diag)) {
+    if (kern_world_all(world, stage->node_comm, open) && kern_fds_connect(&fds, addresses, diag)) {
         if (place.index == 0)
             fd = create_memory(weights, count, diag);
         fd = pass(&fds, fd, diag);
@@ -133,29 +136,32 @@ static bool adopt(struct kern_rank *rank, int fd, const struct kern_host_weight 
     return true;
 }
 
-bool kern_host_weights_share(const struct kern_world *world, struct kern_rank *rank, bool ready,
-                             struct kern_diag *diag)
+bool kern_host_weights_share(const struct kern_world *world, const struct kern_stage *stage,
+                             struct kern_rank *rank, bool ready, struct kern_diag *diag)
 {
     const struct kern_host_weight *weights;
     size_t count = kern_rank_host_weights(rank, &weights);
-    if (count == 0 || !kern_world_all(world, world->node_comm, ready))
+    if (count == 0 || !kern_world_all(world, stage->node_comm, ready))
         return ready && count == 0;
-    int fd = distribute(world, weights, count, diag);
+    int fd = distribute(world, stage, weights, count, diag);
     if (fd < 0)
         return false;
-    bool good = adopt(rank, fd, weights, count, world->local_rank == 0, diag);
+    int index;
+    MPI_Comm_rank(stage->node_comm, &index);
+    bool good = adopt(rank, fd, weights, count, index == 0, diag);
     close(fd);
     return good;
 }
 
-bool kern_host_weights_await(struct kern_rounds *rounds, const struct kern_rank *rank, bool loaded)
+bool kern_host_weights_await(struct kern_rounds *rounds, const struct kern_stage *stage,
+                             const struct kern_rank *rank, bool loaded)
 {
     const struct kern_host_weight *weights;
     if (kern_rank_host_weights(rank, &weights) == 0)
         return loaded;
     int all = loaded;
     MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, rounds->world->node_comm, &request);
+    MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, stage->node_comm, &request);
     kern_rounds_await(rounds, &request, "loading weights on the host");
     return all != 0;
 }

@@ -4,6 +4,12 @@
 
 #include "fabric/fabric.h"
 
+// Whose memory a mapping shows.
+struct kern_origin {
+    int peer; // world rank
+    size_t export;
+};
+
 struct kern_fabric {
     const struct kern_world *world;
     const struct kern_manifest *manifest;
@@ -17,6 +23,8 @@ struct kern_fabric {
     size_t *shared;                // by group: exports that its members map of each other
     CUdeviceptr *addresses;        // [world rank][export], 0: not mapped here
     struct kern_mapping *mappings; // facts.mappings of them
+    struct kern_origin *origins;   // of the mappings
+    size_t *of_buffer, *of_state;  // by the manifest's index: which export it is
     uint64_t *saved;               // [export][world rank]: what the cookies lie on
     struct kern_fabric_facts facts;
 };
@@ -25,10 +33,9 @@ struct kern_fabric {
 // through the mapping, and reads it back; the owner then finds it where its own address leads. What
 // the words lie on is saved before the exchange and put back after it.
 void kern_cookies_prepare(struct kern_fabric *fabric, struct kern_diag *diag);
-bool kern_cookie_leave(struct kern_fabric *fabric, int peer, size_t export, CUdeviceptr address,
-                       const char *what, struct kern_diag *diag);
+bool kern_cookies_leave(struct kern_fabric *fabric, struct kern_diag *diag);
 bool kern_cookies_check(struct kern_fabric *fabric, const struct kern_group_place *place,
-                        size_t export, struct kern_diag *diag);
+                        const size_t *targets, size_t count, struct kern_diag *diag);
 bool kern_cookies_restore(struct kern_fabric *fabric, struct kern_diag *diag);
 void kern_cookies_free(struct kern_fabric *fabric);
 

@@ -137,8 +137,11 @@ static bool is_shared(const struct kern_groups *groups, const struct kern_buffer
     return buffer->kind == KERN_PEER && groups->places[buffer->group.index].size > 1;
 }
 
-static bool shares_anything(const struct kern_manifest *manifest, const struct kern_groups *groups)
+static bool shares_anything(const struct kern_manifest *manifest, const struct kern_groups *groups,
+                            const struct kern_stage *stage)
 {
+    if (stage->count > 1)
+        return true;
     for (uint32_t b = 0; b < manifest->n_buffers; b++)
         if (is_shared(groups, &manifest->buffers[b]))
             return true;
@@ -194,6 +197,22 @@ static bool refuse_spanning(const struct kern_world *world, const struct kern_ma
     return good;
 }
 
+// So must the two ends of every edge between stages.
+static bool refuse_distant_stages(const struct kern_world *world, const struct kern_stage *stage,
+                                  const char *why, struct kern_diag *diag)
+{
+    int after = kern_stage_neighbour(stage, 1);
+    if (after == MPI_PROC_NULL || world->members[after].node == world->members[world->rank].node)
+        return true;
+    return kern_fail(diag, KERN_EXIT_DEVICE, NULL,
+                     "stage %d (rank %d, %s) hands over to stage %d (rank %d, %s) on another node, "
+                     "which takes fabric handles, and these do not work: %s; is the IMEX daemon up "
+                     "on every node and a channel device readable "
+                     "(/dev/nvidia-caps-imex-channels)? Otherwise run all stages on one node",
+                     stage->index, world->rank, world->members[world->rank].host, stage->index + 1,
+                     after, world->members[after].host, why);
+}
+
 // Whether no rank has an error in [trial] that is more than a refusal; such errors go to [diag].
 static bool only_refused(const struct kern_world *world, const struct kern_diag *trial,
                          struct kern_diag *diag)
@@ -204,12 +223,13 @@ static bool only_refused(const struct kern_world *world, const struct kern_diag 
     return kern_world_all(world, world->comm, fine);
 }
 
-bool kern_road_choose(const struct kern_world *world, const struct kern_manifest *manifest,
-                      const struct kern_groups *groups, const struct kern_device *device,
-                      int ordinal, struct kern_road *road, struct kern_diag *diag)
+bool kern_road_choose(const struct kern_world *world, const struct kern_stage *stage,
+                      const struct kern_manifest *manifest, const struct kern_groups *groups,
+                      const struct kern_device *device, int ordinal, struct kern_road *road,
+                      struct kern_diag *diag)
 {
     *road = (struct kern_road){.kind = KERN_HANDLE_NONE};
-    if (!shares_anything(manifest, groups)) {
+    if (!shares_anything(manifest, groups, stage)) {
         snprintf(road->why, sizeof road->why, "no memory is shared between ranks");
         return true;
     }
@@ -227,6 +247,7 @@ bool kern_road_choose(const struct kern_world *world, const struct kern_manifest
         return true;
     }
     bool inside = refuse_spanning(world, manifest, groups, why, diag);
+    inside = refuse_distant_stages(world, stage, why, diag) && inside;
     if (!kern_world_all(world, world->comm, inside))
         return false;
     size_t errors = diag->errors;

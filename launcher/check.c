@@ -16,7 +16,7 @@ static void write_outputs(struct kern_run *run)
     struct kern_tensor_data *tensors = kern_calloc(run->n_results, sizeof *tensors);
     for (size_t i = 0; i < run->n_results; i++) {
         const struct kern_result *result = &run->results[i];
-        const struct kern_buffer *buffer = &run->manifest->buffers[result->buffer];
+        const struct kern_buffer *buffer = result->buffer;
         tensors[i] = (struct kern_tensor_data){buffer->name, buffer->dtype, result->shape,
                                                buffer->rank, result->bytes, result->length};
     }
@@ -38,11 +38,11 @@ static bool agree(const struct kern_options *options, double value, double expec
     return *error <= options->atol + options->rtol * fabs(expected);
 }
 
-const char *kern_result_position(const struct kern_run *run, const struct kern_result *result,
-                                 size_t index, struct kern_arena *arena)
+const char *kern_result_position(const struct kern_result *result, size_t index,
+                                 struct kern_arena *arena)
 {
     const char *text = "";
-    for (size_t i = run->manifest->buffers[result->buffer].rank; i-- > 0;) {
+    for (size_t i = result->buffer->rank; i-- > 0;) {
         text = kern_arena_print(arena, "%llu%s%s", (unsigned long long)(index % result->shape[i]),
                                 *text ? ", " : "", text);
         index /= result->shape[i];
@@ -58,7 +58,7 @@ static const char *number_text(struct kern_arena *arena, double value)
 
 static bool compare(struct kern_run *run, const struct kern_result *result, const void *expected)
 {
-    const struct kern_buffer *buffer = &run->manifest->buffers[result->buffer];
+    const struct kern_buffer *buffer = result->buffer;
     size_t size = kern_dtype_bytes(buffer->dtype), count = result->length / size, wrong = 0,
            first = 0;
     double largest = 0;
@@ -91,7 +91,7 @@ static bool compare(struct kern_run *run, const struct kern_result *result, cons
     kern_fail(
         &run->diag, KERN_EXIT_CHECK, buffer->name,
         "%zu of %zu elements differ from what was expected; the first is %s: %s, expected %s%s",
-        wrong, count, kern_result_position(run, result, first, &arena),
+        wrong, count, kern_result_position(result, first, &arena),
         number_text(&arena, kern_element_real(buffer->dtype, result->bytes, first)),
         number_text(&arena, kern_element_real(buffer->dtype, expected, first)), tolerances);
     kern_arena_free(&arena);
@@ -104,13 +104,13 @@ static bool check_tensor(struct kern_run *run, const struct kern_safetensors *se
     const char *path = kern_safetensors_path(set, tensor);
     const struct kern_result *result = NULL;
     for (size_t i = 0; i < run->n_results; i++)
-        if (strcmp(run->manifest->buffers[run->results[i].buffer].name, tensor->name) == 0)
+        if (strcmp(run->results[i].buffer->name, tensor->name) == 0)
             result = &run->results[i];
     if (!result)
         return kern_fail(&run->diag, KERN_EXIT_ARTIFACT, path,
                          "tensor \"%s\" is not the name of an output that this run wrote",
                          tensor->name);
-    const struct kern_buffer *buffer = &run->manifest->buffers[result->buffer];
+    const struct kern_buffer *buffer = result->buffer;
     if (!tensor->dtype_known || tensor->dtype != buffer->dtype || tensor->bytes != result->length)
         return kern_fail(&run->diag, KERN_EXIT_ARTIFACT, path,
                          "tensor \"%s\" is %s of %llu bytes; the output is %s of %zu", tensor->name,
@@ -140,6 +140,8 @@ static void check_outputs(struct kern_run *run)
 
 void kern_run_check(struct kern_run *run)
 {
+    if (!kern_run_has_results(run))
+        return;
     if (run->options.output)
         write_outputs(run);
     if (run->options.check)

@@ -11,16 +11,14 @@
 static const struct kern_result *find_result(const struct kern_run *run, const char *name)
 {
     for (size_t i = 0; i < run->n_results; i++)
-        if (strcmp(run->manifest->buffers[run->results[i].buffer].name, name) == 0)
+        if (strcmp(run->results[i].buffer->name, name) == 0)
             return &run->results[i];
     return NULL;
 }
 
-static bool same_shape(const struct kern_run *run, const struct kern_result *mine,
-                       const struct kern_result *theirs)
+static bool same_shape(const struct kern_result *mine, const struct kern_result *theirs)
 {
-    const struct kern_buffer *a = &run->manifest->buffers[mine->buffer];
-    const struct kern_buffer *b = &run->other->manifest->buffers[theirs->buffer];
+    const struct kern_buffer *a = mine->buffer, *b = theirs->buffer;
     return a->dtype == b->dtype && a->rank == b->rank &&
            memcmp(mine->shape, theirs->shape, a->rank * sizeof *mine->shape) == 0;
 }
@@ -28,10 +26,10 @@ static bool same_shape(const struct kern_run *run, const struct kern_result *min
 static bool compare_result(struct kern_run *run, const struct kern_result *mine,
                            const struct kern_result *theirs)
 {
-    const struct kern_buffer *buffer = &run->manifest->buffers[mine->buffer];
-    const char *other = run->other->options.manifest;
+    const struct kern_buffer *buffer = mine->buffer;
+    const char *other = run->other->path;
     run->compared.outputs++;
-    if (!same_shape(run, mine, theirs))
+    if (!same_shape(mine, theirs))
         return kern_fail(&run->diag, KERN_EXIT_CHECK, buffer->name,
                          "has another dtype or shape in %s", other);
     run->compared.elements += mine->length;
@@ -46,7 +44,7 @@ static bool compare_result(struct kern_run *run, const struct kern_result *mine,
     struct kern_arena arena = {0};
     kern_fail(&run->diag, KERN_EXIT_CHECK, buffer->name,
               "%zu of %zu elements differ from those of %s; the first is %s: %.9g, there %.9g",
-              wrong, count, other, kern_result_position(run, mine, first, &arena),
+              wrong, count, other, kern_result_position(mine, first, &arena),
               kern_element_real(buffer->dtype, mine->bytes, first),
               kern_element_real(buffer->dtype, theirs->bytes, first));
     kern_arena_free(&arena);
@@ -59,23 +57,23 @@ static bool compare_outputs(struct kern_run *run)
     const struct kern_run *other = run->other;
     bool good = true;
     for (size_t i = 0; i < run->n_results; i++) {
-        const char *name = run->manifest->buffers[run->results[i].buffer].name;
+        const char *name = run->results[i].buffer->name;
         const struct kern_result *theirs = find_result(other, name);
         if (theirs)
             good = compare_result(run, &run->results[i], theirs) && good;
         else
             kern_warn(&run->diag, NULL, 0, name, "is no output of %s: it is not compared",
-                      other->options.manifest);
+                      other->path);
     }
     for (size_t i = 0; i < other->n_results; i++) {
-        const char *name = other->manifest->buffers[other->results[i].buffer].name;
+        const char *name = other->results[i].buffer->name;
         if (!find_result(run, name))
             kern_warn(&run->diag, NULL, 0, name, "is an output of %s only: it is not compared",
-                      other->options.manifest);
+                      other->path);
     }
     if (!run->compared.outputs)
         return kern_fail(&run->diag, KERN_EXIT_USAGE, "--compare",
-                         "no output of %s has the name of one here", other->options.manifest);
+                         "no output of %s has the name of one here", other->path);
     return good;
 }
 
@@ -83,7 +81,7 @@ static bool compare_tokens(struct kern_run *run, size_t number)
 {
     const struct kern_sequence *mine = &run->generation->sequences[number];
     const struct kern_sequence *theirs = &run->other->generation->sequences[number];
-    const char *other = run->other->options.manifest;
+    const char *other = run->other->path;
     size_t count = mine->n_ids < theirs->n_ids ? mine->n_ids : theirs->n_ids;
     run->compared.outputs++;
     for (size_t i = 0; i < count; i++) {
@@ -103,6 +101,8 @@ void kern_run_compare(struct kern_run *run)
 {
     // A run that was stopped has nothing whole to compare.
     if (!run->other || run->stopped || run->other->stopped)
+        return;
+    if (!kern_run_has_results(run))
         return;
     bool good = true;
     if (!run->generation)

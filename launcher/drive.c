@@ -10,53 +10,6 @@
 #include "launcher/watch.h"
 #include "topo/watchdog.h"
 
-static bool alarm_raised(void *world)
-{
-    return kern_world_alarm_raised(world);
-}
-
-// Adds the step that has been going on since [begin] to the trace. On the device it ended when its
-// end was seen, or a little before.
-static bool trace_step(struct kern_run *run, uint32_t program, uint64_t begin)
-{
-    const char *name = run->manifest->programs[program].name;
-    const struct kern_launch_time *launches;
-    size_t count;
-    uint64_t end = kern_now(), taken, step = kern_trace_step(run->trace, name);
-    if (!kern_rank_elapsed(run->rank, &taken, &run->diag) ||
-        !kern_rank_launch_times(run->rank, &launches, &count, &run->diag))
-        return false;
-    uint64_t start = end - taken;
-    kern_trace_span(run->trace, KERN_TRACE_STEPS, name, step, begin, end);
-    kern_trace_span(run->trace, KERN_TRACE_DEVICE, name, step, start, end);
-    for (size_t i = 0; i < count; i++) {
-        // The span that it is in has the program's name.
-        const char *call = strstr(launches[i].place, "calls[");
-        kern_trace_span(run->trace, KERN_TRACE_DEVICE, call ? call : launches[i].place, step,
-                        start + launches[i].begin, start + launches[i].end);
-    }
-    return true;
-}
-
-// While it runs, kernels of other ranks may wait for ours and ours for theirs.
-bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *vars)
-{
-    struct kern_interrupt interrupt = {alarm_raised, &run->world};
-    uint64_t begin = run->trace ? kern_now() : 0;
-    run->in_flight = true;
-    kern_limit_begin(&run->world, "a step");
-    bool good =
-        kern_rank_issue(run->rank, program, vars, &run->diag) &&
-        kern_rank_wait(run->rank, kern_deadline_in(run->options.timeout), &interrupt, &run->diag);
-    kern_wait_end(&run->world);
-    if (!good)
-        return false;
-    run->in_flight = false;
-    if (run->trace && !trace_step(run, program, begin))
-        return false;
-    return kern_rank_check_errors(run->rank, program, &run->diag);
-}
-
 void kern_run_once(struct kern_run *run)
 {
     const struct kern_manifest *manifest = run->manifest;
@@ -94,84 +47,73 @@ static bool write_inputs(struct kern_run *run, const struct kern_driven *driven,
     return true;
 }
 
-static bool run_step(struct kern_run *run, struct kern_driven *driven, uint64_t step)
+static bool issue_step(struct kern_run *run, struct kern_driven *driven, uint64_t step)
 {
-    kern_board_step(&run->world.board, step + 1);
     if (!write_inputs(run, driven, step == 0))
         return false;
     if (!run->first_step)
         run->first_step = kern_now();
-    if (!kern_run_program(run, driven->program, driven->vars))
+    return kern_run_issue(run, driven->program, driven->vars);
+}
+
+// Waits for step [step] and keeps what it took, unless it was for warming up.
+static bool wait_for_step(struct kern_run *run, struct kern_driven *driven, uint64_t step)
+{
+    kern_board_step(&run->world.board, step + 1);
+    if (!kern_run_wait(run, driven->program))
         return false;
     if (step < run->options.warmup)
         return true;
+    if (run->edges)
+        kern_edges_stamp(run->edges, run->items + step, &driven->stamps[driven->measured]);
     return kern_rank_elapsed(run->rank, &driven->times[driven->measured++], &run->diag);
 }
 
-// Runs the warm-up and the steps, until somebody fails or a signal comes.
+// In a pipeline the first stage may be ahead of the last one by what the edges and the stages
+// between hold; a meeting must not make it wait before.
+static uint64_t lag_of(const struct kern_run *run)
+{
+    return run->edges ? (run->options.depth + 1) * run->n_stages : 0;
+}
+
+// Runs the warm-up and the steps, until somebody fails or a signal comes. All ranks issue and wait
+// in the same order, so that all have issued as many steps when they hear of a signal.
 static bool run_steps(struct kern_run *run, struct kern_driven *driven, struct kern_watch *watch)
 {
-    uint64_t total = run->options.warmup + run->options.steps;
-    *watch = (struct kern_watch){.next = 1, .started = kern_now()};
+    uint64_t total = run->options.warmup + run->options.steps, issued = 0, done = 0;
+    uint64_t ahead = kern_rank_most_in_flight(run->rank);
+    kern_watch_begin(watch, lag_of(run));
     kern_board_program(&run->world.board, run->manifest->programs[driven->program].name);
-    for (uint64_t step = 0; step < total && !watch->signal; step++) {
-        if (!run_step(run, driven, step))
-            return false;
-        if (kern_watch_due(watch, step + 1)) {
-            kern_watch_meet(watch, &run->world, step + 1, false);
-            if (watch->failed)
+    while (done < total) {
+        for (; issued < total && issued - done < ahead; issued++)
+            if (!issue_step(run, driven, issued))
                 return false;
-        }
-    }
-    return true;
-}
-
-static struct kern_result *result_of(struct kern_run *run, uint32_t buffer)
-{
-    for (size_t i = 0; i < run->n_results; i++)
-        if (run->results[i].buffer == buffer)
-            return &run->results[i];
-    return &run->results[run->n_results++];
-}
-
-// Reads what the program's last step left in the outputs. Where several programs write one output,
-// the last of them in the order of driving counts.
-static bool read_results(struct kern_run *run, const struct kern_driven *driven)
-{
-    for (uint32_t b = 0; b < run->manifest->n_buffers; b++) {
-        const struct kern_buffer *buffer = &run->manifest->buffers[b];
-        if (!driven->facts.touches_buffer[b] ||
-            (buffer->kind != KERN_OUTPUT && buffer->kind != KERN_INOUT))
-            continue;
-        uint64_t length;
-        if (!kern_shape_bytes(buffer->dtype, buffer->shape, buffer->rank, driven->vars, &length))
-            return kern_fail(&run->diag, KERN_EXIT_MANIFEST, buffer->name,
-                             "has too many bytes to count");
-        struct kern_result *result = result_of(run, b);
-        free(result->shape);
-        free(result->bytes);
-        *result = (struct kern_result){.buffer = b,
-                                       .length = length,
-                                       .shape = kern_calloc(buffer->rank, sizeof(uint64_t)),
-                                       .bytes = kern_calloc(length, 1)};
-        kern_run_shape(buffer, driven->vars, result->shape);
-        if (!kern_rank_read(run->rank, b, result->bytes, length, &run->diag))
+        if (!wait_for_step(run, driven, done++))
             return false;
+        kern_watch_step(watch, &run->world, done);
+        if (watch->failed)
+            return false;
+        if (watch->signal)
+            total = issued;
     }
-    return true;
+    run->items += total;
+    kern_watch_settle(watch, &run->world, done);
+    return !watch->failed;
 }
 
 void kern_run_drive(struct kern_run *run)
 {
-    struct kern_watch watch = {0};
-    run->results = kern_calloc(run->manifest->n_buffers, sizeof *run->results);
+    struct kern_watch watch = {.meeting = MPI_REQUEST_NULL};
     bool good = true;
     for (size_t i = 0; good && !watch.signal && i < run->n_driven; i++)
-        good = run_steps(run, &run->driven[i], &watch) && read_results(run, &run->driven[i]);
+        good =
+            run_steps(run, &run->driven[i], &watch) && kern_run_read_results(run, &run->driven[i]);
     if (!watch.failed) {
         if (!good)
             kern_world_raise_alarm(&run->world);
         kern_watch_meet(&watch, &run->world, watch.last + 1, !good);
     }
     run->stopped = watch.signal;
+    if (!watch.failed)
+        kern_run_gather_results(run);
 }

@@ -212,8 +212,8 @@ static bool step(struct loop *loop)
 void kern_generate(struct kern_run *run)
 {
     struct kern_generation *generation = run->generation;
-    struct loop loop = {
-        .run = run, .generation = generation, .watch = {.next = 1, .started = kern_now()}};
+    struct loop loop = {.run = run, .generation = generation};
+    kern_watch_begin(&loop.watch, 0);
     loop.living = kern_calloc(generation->step_sequences, sizeof *loop.living);
     bool good = admit(&loop);
     while (good && goes_on(&loop) && loop.n_living > 0)

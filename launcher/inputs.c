@@ -56,7 +56,7 @@ static bool make_input(struct kern_run *run, const struct kern_safetensors *set,
     }
     uint64_t seed = run->options.seed;
     if (run->options.seed_per_rank)
-        seed += 0x9e3779b97f4a7c15ull * ((uint64_t)run->world.rank + 1);
+        seed += 0x9e3779b97f4a7c15ull * ((uint64_t)run->stage.member + 1);
     struct kern_provision provision = kern_rank_provision(run->rank);
     return kern_domain_synthesize(run->manifest, buffer, seed, vars, &provision, bytes, length,
                                   &run->diag);
@@ -77,15 +77,25 @@ static bool prepare_input(struct kern_run *run, const struct kern_safetensors *s
            kern_rank_write(run->rank, index, input->bytes, length, driven->vars, &run->diag);
 }
 
+// Whether some stage has an input [name] that its host writes.
+static bool is_input(const struct kern_run *run, const char *name)
+{
+    for (size_t i = 0; i < run->n_stages; i++) {
+        const struct kern_manifest *stage = run->stages[i];
+        uint32_t index = kern_names_find(&stage->buffer_names, name);
+        if (index != KERN_NONE && kern_run_is_input(run, stage, &stage->buffers[index]))
+            return true;
+    }
+    return false;
+}
+
 // A name in the file that is no input is a slip of the pen, not a wish to be ignored.
 static bool check_tensor_names(struct kern_run *run, const struct kern_safetensors *set)
 {
     bool good = true;
     for (size_t i = 0; i < kern_safetensors_count(set); i++) {
         const struct kern_tensor *tensor = kern_safetensors_at(set, i);
-        uint32_t index = kern_names_find(&run->manifest->buffer_names, tensor->name);
-        if (index == KERN_NONE || (run->manifest->buffers[index].kind != KERN_INPUT &&
-                                   run->manifest->buffers[index].kind != KERN_INOUT))
+        if (!is_input(run, tensor->name))
             good = kern_fail(&run->diag, KERN_EXIT_ARTIFACT, kern_safetensors_path(set, tensor),
                              "the manifest has no input or inout buffer \"%s\"", tensor->name);
     }
@@ -98,8 +108,8 @@ static bool prepare_program(struct kern_run *run, const struct kern_safetensors 
     bool good = true;
     driven->inputs = kern_calloc(run->manifest->n_buffers, sizeof *driven->inputs);
     for (uint32_t b = 0; b < run->manifest->n_buffers; b++) {
-        enum kern_buffer_kind kind = run->manifest->buffers[b].kind;
-        if (driven->facts.touches_buffer[b] && (kind == KERN_INPUT || kind == KERN_INOUT))
+        if (driven->facts.touches_buffer[b] &&
+            kern_run_is_input(run, run->manifest, &run->manifest->buffers[b]))
             good = prepare_input(run, set, b, driven) && good;
     }
     return good;

@@ -4,7 +4,6 @@
 #include "launcher/kern.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "manifest/suggest.h"
@@ -25,7 +24,8 @@ static void help(FILE *file)
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(file, "    %s\n", commands[i]->example);
     fputs("\nkern COMMAND --help has the options; kern --version the version.\n"
-          "exit: 0 done, 2 usage, 3 manifest refused, 5 device or library failed\n",
+          "exit: 0 done, 2 usage, 3 manifest refused, 4 module refused, "
+          "5 device or library failed\n",
           file);
 }
 

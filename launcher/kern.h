@@ -17,12 +17,8 @@
 // The most options of a subcommand, and the most errors that are printed of one file.
 enum { KERN_COMMAND_OPTIONS = 8, KERN_ERRORS_PRINTED = 200 };
 
-enum kern_option_kind {
-    KERN_OPTION_FLAG,
-    KERN_OPTION_COUNT,
-    KERN_OPTION_TEXT,
-    KERN_OPTION_LIST, // of texts: the option may be repeated
-};
+// A list may be given several times, and then has every value.
+enum kern_option_kind { KERN_OPTION_FLAG, KERN_OPTION_COUNT, KERN_OPTION_TEXT, KERN_OPTION_LIST };
 
 struct kern_option {
     const char *name;  // without the dashes
@@ -34,10 +30,10 @@ struct kern_option {
 // What the command line said of an option.
 struct kern_given {
     bool given;
-    uint64_t count;     // of a count
-    const char *text;   // of a text, borrowed from the command line
-    const char **texts; // of a list; freed with the arguments
-    size_t n_texts;
+    uint64_t count;    // of a count
+    const char *text;  // of a text, borrowed from the command line
+    const char **list; // of a list, in order
+    size_t n_list, list_capacity;
 };
 
 struct kern_arguments {
@@ -67,11 +63,11 @@ extern const struct kern_command kern_command_diff;
 extern const struct kern_command kern_command_topo;
 
 // kern_arguments.c: reads argv[2] and on; false, with every mistake in [diag], if it will not do.
-// *[help] is set if --help or -h is among them. The arguments are to be freed in either case.
+// The caller frees what is allocated either way. *[help] is set if --help or -h is among them.
 bool kern_arguments_read(const struct kern_command *command, int argc, char **argv,
                          struct kern_arguments *arguments, bool *help, struct kern_diag *diag);
-void kern_arguments_free(struct kern_arguments *arguments);
 void kern_command_help(const struct kern_command *command, FILE *file);
+void kern_arguments_free(struct kern_arguments *arguments);
 
 // kern_common.c: a verified manifest from [path], or NULL with the reasons in [diag].
 struct kern_manifest *kern_load(const char *path, struct kern_diag *diag);

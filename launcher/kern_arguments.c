@@ -12,8 +12,9 @@
 // The letter that is short for an option, or 0.
 static char letter_of(const struct kern_command *command, size_t index)
 {
-    char letter = command->letters ? command->letters[index] : ' ';
-    return letter == ' ' ? '\0' : letter;
+    if (!command->letters || command->letters[index] == ' ')
+        return '\0';
+    return command->letters[index];
 }
 
 void kern_command_help(const struct kern_command *command, FILE *file)
@@ -31,7 +32,9 @@ void kern_command_help(const struct kern_command *command, FILE *file)
     if (command->more)
         fprintf(file, "%s\n", command->more);
     fprintf(file, "For example: %s\n", command->example);
-    fputs("exit: 0 done, 2 usage, 3 manifest refused, 5 device or library failed\n", file);
+    fputs("exit: 0 done, 2 usage, 3 manifest refused, 4 module refused, "
+          "5 device or library failed\n",
+          file);
 }
 
 static bool read_count(const char *text, uint64_t *count)
@@ -82,6 +85,8 @@ static bool take_option(const struct kern_command *command, int argc, char **arg
     const struct kern_option *option = &command->options[index];
     struct kern_given *given = &arguments->options[index];
     const char *value = word[2 + length] ? word + 2 + length + 1 : NULL;
+    if (given->given && option->kind != KERN_OPTION_LIST)
+        return kern_fail(diag, KERN_EXIT_USAGE, word, "is given twice");
     given->given = true;
     if (option->kind == KERN_OPTION_FLAG)
         return !value || kern_fail(diag, KERN_EXIT_USAGE, word, "takes no value");
@@ -91,9 +96,8 @@ static bool take_option(const struct kern_command *command, int argc, char **arg
         return kern_fail(diag, KERN_EXIT_USAGE, word, "needs a value: %s", option->value);
     given->text = value;
     if (option->kind == KERN_OPTION_LIST) {
-        if (!given->texts)
-            given->texts = kern_calloc((size_t)argc, sizeof *given->texts);
-        given->texts[given->n_texts++] = value;
+        kern_reserve(&given->list, &given->list_capacity, given->n_list + 1, sizeof *given->list);
+        given->list[given->n_list++] = value;
     }
     return option->kind != KERN_OPTION_COUNT || read_count(value, &given->count) ||
            kern_fail(diag, KERN_EXIT_USAGE, word,
@@ -135,7 +139,6 @@ bool kern_arguments_read(const struct kern_command *command, int argc, char **ar
 void kern_arguments_free(struct kern_arguments *arguments)
 {
     for (size_t i = 0; i < KERN_COMMAND_OPTIONS; i++)
-        free(arguments->options[i].texts);
+        free(arguments->options[i].list);
     free((void *)(uintptr_t)arguments->files);
-    *arguments = (struct kern_arguments){0};
 }

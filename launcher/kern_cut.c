@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/table.h"
 #include "launcher/kern.h"
+#include "launcher/points.h"
 #include "manifest/cut.h"
 #include "manifest/write.h"
 
@@ -24,30 +25,8 @@ static const struct kern_option options[] = {
     [FORCE] = {"force", NULL, KERN_OPTION_FLAG, "over files that hold something else"},
 };
 
-struct points {
-    uint64_t *values;
-    size_t count, capacity;
-};
-
-static bool read_points(const char *list, struct points *points, struct kern_diag *diag)
-{
-    for (const char *at = list;; at++) {
-        char *end;
-        errno = 0;
-        unsigned long long value = strtoull(at, &end, 10);
-        if (*at < '0' || *at > '9' || errno || (*end && *end != ','))
-            return kern_fail(diag, KERN_EXIT_USAGE, "--at",
-                             "\"%s\" will not do; it takes indices of calls, as in 12,24", list);
-        kern_reserve(&points->values, &points->capacity, points->count + 1, sizeof *points->values);
-        points->values[points->count++] = value;
-        at = end;
-        if (!*at)
-            return true;
-    }
-}
-
 static bool find_points(const struct kern_arguments *arguments,
-                        const struct kern_manifest *manifest, struct points *points,
+                        const struct kern_manifest *manifest, struct kern_points *points,
                         struct kern_diag *diag)
 {
     const struct kern_given *at = &arguments->options[AT], *balance = &arguments->options[BALANCE];
@@ -55,7 +34,7 @@ static bool find_points(const struct kern_arguments *arguments,
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "say where with --at I,J or how many stages with --balance N, not both");
     if (at->given)
-        return read_points(at->text, points, diag);
+        return kern_points_read(at->text, "--at", points, diag);
     // More stages than calls are refused below; the array need not be larger for them.
     size_t most = 1;
     for (uint32_t i = 0; i < manifest->n_programs; i++)
@@ -130,7 +109,7 @@ static void print_edges(struct kern_manifest *const *stages, size_t count)
     kern_table_print(&table, stdout);
 }
 
-static void print_cut(struct kern_manifest *const *stages, const struct points *points,
+static void print_cut(struct kern_manifest *const *stages, const struct kern_points *points,
                       const char *path)
 {
     printf("# model %s  %s: cut at ", stages[0]->model, path);
@@ -202,7 +181,7 @@ static enum kern_exit cut(const struct kern_arguments *arguments)
     const char *path = arguments->files[0];
     const struct kern_given *out = &arguments->options[OUT];
     struct kern_diag diag = {0};
-    struct points points = {0};
+    struct kern_points points = {0};
     struct kern_manifest **stages = NULL;
     struct kern_manifest *manifest = kern_load(path, &diag);
     if (manifest && find_points(arguments, manifest, &points, &diag))

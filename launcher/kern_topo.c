@@ -183,19 +183,20 @@ static bool lay_groups(const struct kern_arguments *arguments, struct plan *plan
         return (!given[GROUP].given && !given[GROUPS].given) ||
                kern_fail(diag, KERN_EXIT_USAGE, given[GROUP].given ? "--group" : "--groups",
                          "needs a manifest, which names the groups");
-    size_t count = given[GROUP].n_texts;
+    size_t count = given[GROUP].n_list;
     struct kern_arena arena = {0};
+    const struct kern_ranks ranks = {0, plan->ranks, plan->ranks};
     struct kern_group_option *layouts = kern_calloc(count, sizeof *layouts);
     bool good = true;
     for (size_t i = 0; i < count; i++)
-        good = kern_layout_option(given[GROUP].texts[i], &layouts[i], &arena, diag) && good;
+        good = kern_layout_option(given[GROUP].list[i], &layouts[i], &arena, diag) && good;
     if (good)
         plan->layouts =
-            kern_layout_make(plan->manifest, plan->ranks, layouts, count, given[GROUPS].text, diag);
+            kern_layout_make(plan->manifest, &ranks, layouts, count, given[GROUPS].text, diag);
     if (plan->layouts)
         plan->n_layouts = plan->manifest->n_groups;
     for (uint32_t g = 0; g < plan->n_layouts; g++)
-        kern_layout_warn(&plan->layouts[g], plan->members, plan->ranks, diag);
+        kern_layout_warn(&plan->layouts[g], plan->members, &ranks, diag);
     free(layouts);
     kern_arena_free(&arena);
     return plan->layouts != NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the manifest's bytes to a loaded rank that knows its peers.
+// From a verified manifest to a loaded rank that knows its peers.
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -36,37 +36,6 @@ char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit,
     return text;
 }
 
-// What all ranks must have been told alike, before one of them acts on it.
-static void agree_on_options(struct kern_run *run)
-{
-    const struct kern_options *options = &run->options;
-    struct kern_arena arena = {0};
-    uint8_t digest[KERN_SHA256_BYTES];
-    const char *text = kern_arena_print(
-        &arena, "%s %llu %llu %llu %d %d %d %d %d", options->manifest,
-        (unsigned long long)options->seed, (unsigned long long)options->capacity,
-        (unsigned long long)options->seqs, (int)options->device, options->input != NULL,
-        options->check != NULL, options->picture != NULL, options->trace != NULL);
-    kern_sha256(text, strlen(text), digest);
-    kern_world_same(&run->world, digest, sizeof digest, "the command line",
-                    "every rank takes the same manifest and options", &run->diag);
-    kern_arena_free(&arena);
-}
-
-void kern_run_manifest(struct kern_run *run)
-{
-    agree_on_options(run);
-    kern_run_check_paths(run);
-    size_t length = 0;
-    char *text = kern_run_broadcast(run, run->options.manifest, KERN_MANIFEST_BYTES_MAX, &length);
-    if (!text)
-        return;
-    run->manifest = kern_manifest_parse(text, length, run->options.manifest, &run->diag);
-    free(text);
-    if (run->manifest)
-        kern_manifest_verify(run->manifest, &run->diag);
-}
-
 static bool parse_groups(const struct kern_list *words, struct kern_group_option *options,
                          struct kern_arena *arena, struct kern_diag *diag)
 {
@@ -96,7 +65,7 @@ void kern_run_topology(struct kern_run *run)
     run->device = kern_device_open(options->device, NULL, &run->diag);
     // The groups and the places are collectives: all enter them or nobody.
     if (kern_world_all(&run->world, run->world.comm, good && run->device)) {
-        kern_groups_build(&run->world, run->manifest, groups, options->groups.count,
+        kern_groups_build(&run->world, &run->stage, run->manifest, groups, options->groups.count,
                           options->groups_file, &run->groups, &run->diag);
         kern_place_choose(&run->world, run->device, options->share_devices, options->bind,
                           &run->places, &run->diag);
@@ -133,12 +102,23 @@ static void load_weights(struct kern_run *run, struct loading *loading, bool goo
     const struct kern_list *paths = &run->options.weights;
     kern_rounds_open(&loading->rounds, &run->world);
     good = good && kern_rank_load_weights(run->rank, paths->items, paths->count, &run->diag);
-    if (kern_host_weights_await(&loading->rounds, run->rank, good) &&
-        kern_rank_derive(run->rank, &run->diag) && run->trace)
+    // Of a pipeline's several items in flight nobody knows whose a launch is.
+    if (kern_host_weights_await(&loading->rounds, &run->stage, run->rank, good) &&
+        kern_rank_derive(run->rank, &run->diag) && run->trace && run->n_stages == 1)
         kern_rank_time_launches(run->rank, &run->diag);
     if (loading->shown)
         kern_load_progress_end(&loading->line);
     kern_rounds_finish(&loading->rounds, "loading weights");
+}
+
+// As many items as the pipeline has stages, and one more that is issued while another ends, so that
+// no stage waits for its host.
+static uint32_t items_in_flight(const struct kern_run *run)
+{
+    size_t depth = run->options.depth;
+    if (run->n_stages == 1)
+        return 1;
+    return (uint32_t)(run->n_stages > depth ? run->n_stages : depth) + 1;
 }
 
 void kern_run_load(struct kern_run *run)
@@ -146,7 +126,7 @@ void kern_run_load(struct kern_run *run)
     const struct kern_options *options = &run->options;
     int ordinal = run->places[run->world.rank].ordinal;
     char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", options->manifest);
+    snprintf(folder, sizeof folder, "%s", run->path);
     const char *beside = dirname(folder);
     // One rank speaks for all: they load alike.
     struct loading loading = {.run = run,
@@ -158,21 +138,25 @@ void kern_run_load(struct kern_run *run)
         .group_index = run->groups.index,
         .kernel_dirs = options->kernels.count ? options->kernels.items : &beside,
         .n_kernel_dirs = options->kernels.count ? options->kernels.count : 1,
+        .digests = run->digests,
+        .scan_multicast = run->world.local_rank == 0,
         .capacity = options->capacity,
         .seqs = options->seqs,
         .graphs = options->graphs,
         .local_ranks = (unsigned)run->world.local_size,
+        .in_flight = items_in_flight(run),
+        .arrivals = run->n_stages > 1 && run->stage.index > 0 ? (uint32_t)options->depth : 0,
         .progress = {get_on, &loading},
     };
     run->rank = kern_rank_create(&config, &run->diag);
     if (!kern_world_all(&run->world, run->world.comm, run->rank != NULL) ||
-        !kern_road_choose(&run->world, run->manifest, &run->groups, run->device, ordinal,
-                          &run->road, &run->diag))
+        !kern_road_choose(&run->world, &run->stage, run->manifest, &run->groups, run->device,
+                          ordinal, &run->road, &run->diag))
         return;
     bool good = kern_rank_load_modules(run->rank, &run->diag) &&
                 kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
                 kern_run_lend_host_blocks(run);
-    good = kern_host_weights_share(&run->world, run->rank, good, &run->diag) &&
+    good = kern_host_weights_share(&run->world, &run->stage, run->rank, good, &run->diag) &&
            kern_rank_compile(run->rank, &run->diag);
     load_weights(run, &loading, good);
 }
@@ -182,17 +166,32 @@ void kern_run_share(struct kern_run *run)
     run->fabric =
         kern_fabric_share(&run->world, run->manifest, &run->groups, run->device,
                           run->places[run->world.rank].ordinal, &run->road, run->rank, &run->diag);
+    if (run->n_stages == 1)
+        return;
+    struct kern_edges_config config = {
+        .world = &run->world,
+        .stage = &run->stage,
+        .stages = run->stages,
+        .device = run->device,
+        .ordinal = run->places[run->world.rank].ordinal,
+        .road = &run->road,
+        .rank = run->rank,
+        .depth = (uint32_t)run->options.depth,
+    };
+    run->edges = kern_edges_open(&config, &run->diag);
 }
 
 void kern_run_peers(struct kern_run *run)
 {
     kern_fabric_verify(run->fabric, &run->diag);
+    if (run->edges)
+        kern_edges_verify(run->edges, &run->diag);
 }
 
 void kern_run_communicators(struct kern_run *run)
 {
-    run->communicators = kern_communicators_join(&run->world, &run->groups, run->places,
-                                                 run->device, run->rank, &run->diag);
+    run->communicators = kern_communicators_join(&run->world, &run->stage, &run->groups,
+                                                 run->places, run->device, run->rank, &run->diag);
 }
 
 const char *kern_run_path(const struct kern_run *run, const char *pattern, struct kern_arena *arena)
@@ -201,7 +200,7 @@ const char *kern_run_path(const struct kern_run *run, const char *pattern, struc
     if (!mark)
         return pattern;
     const char *start = kern_arena_copy(arena, pattern, (size_t)(mark - pattern));
-    return kern_arena_print(arena, "%s%d%s", start, run->world.rank,
+    return kern_arena_print(arena, "%s%d%s", start, run->stage.member,
                             kern_run_path(run, mark + strlen("{rank}"), arena));
 }
 

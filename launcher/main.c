@@ -61,6 +61,7 @@ static void take_down(struct kern_run *run)
     kern_communicators_close(run->communicators, run->in_flight);
     // Kernels that wait for a peer that failed hold the device; the end of the process frees both.
     if (!run->in_flight) {
+        kern_edges_close(run->edges);
         kern_fabric_close(run->fabric);
         kern_run_free_host_blocks(run);
         kern_rank_destroy(run->rank, false);
@@ -68,6 +69,7 @@ static void take_down(struct kern_run *run)
     }
     run->communicators = NULL;
     run->fabric = NULL;
+    run->edges = NULL;
     run->rank = NULL;
     run->device = NULL;
 }
@@ -78,20 +80,17 @@ static void free_results(struct kern_run *run)
     for (size_t i = 0; i < run->n_driven; i++) {
         free(run->driven[i].vars);
         free(run->driven[i].times);
+        free(run->driven[i].stamps);
         free(run->driven[i].seen);
         for (size_t j = 0; j < run->driven[i].n_inputs; j++)
             free(run->driven[i].inputs[j].bytes);
         free(run->driven[i].inputs);
     }
-    for (size_t i = 0; i < run->n_results; i++) {
-        free(run->results[i].shape);
-        free(run->results[i].bytes);
-    }
     free(run->driven);
-    free(run->results);
+    kern_run_free_results(run);
     kern_groups_free(&run->groups);
     free(run->places);
-    kern_manifest_destroy(run->manifest);
+    kern_run_free_stages(run);
     kern_diag_clear(&run->diag);
 }
 
@@ -124,7 +123,7 @@ static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
             continue;
         const char *name = phases[i].name;
         if (run->is_other)
-            name = kern_arena_print(&arena, "%s of %s", name, run->options.manifest);
+            name = kern_arena_print(&arena, "%s of %s", name, run->options.compare);
         kern_board_phase(&run->world.board, name);
         uint64_t begin = kern_now();
         phases[i].run(run);
@@ -142,9 +141,9 @@ static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, en
     *other = (struct kern_run){.options = run->options,
                                .world = run->world,
                                .trace = run->trace,
+                               .digests = run->digests,
                                .is_other = true,
                                .started = run->started};
-    other->options.manifest = run->options.compare;
     code = run_phases(other, code);
     take_down(other);
     run->other = other;
@@ -156,7 +155,8 @@ static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, en
 
 int main(int argc, char **argv)
 {
-    struct kern_run run = {.started = kern_now()};
+    struct kern_digests digests = {0};
+    struct kern_run run = {.started = kern_now(), .digests = &digests};
     kern_options_parse(argc, argv, &run.options, &run.diag);
     if (run.options.help || run.options.version) {
         if (is_first_process() && run.options.help)
@@ -184,9 +184,11 @@ int main(int argc, char **argv)
     code = run_phases(&run, code);
     int status = run.stopped && code == KERN_EXIT_OK ? 128 + run.stopped : (int)code;
     bool in_flight = run.in_flight;
+    kern_board_phase(&run.world.board, "leave");
     take_down(&run);
     free_results(&run);
     free_results(&other);
+    kern_digests_free(&digests);
     kern_trace_close(run.trace);
     kern_options_free(&run.options);
     kern_world_close(&run.world);

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "manifest/suggest.h"
 
-enum kind { FLAG, TEXT, LIST, COUNT, COUNT_I64, SECONDS, REAL, DEVICE, BIND, GRAPHS };
+enum kind { CUT, FLAG, TEXT, LIST, COUNT, COUNT_I64, SECONDS, REAL, DEVICE, BIND, GRAPHS };
 
 struct option {
     const char *name;
@@ -36,6 +36,8 @@ static const struct option table[] = {
     {"rtol", 0, "X", REAL, AT(rtol), "… plus X times the expected value (0)"},
     {"compare", 0, "JSON", TEXT, AT(compare),
      "run this manifest first: the outputs must be the same"},
+    {"cut", 0, "I,J", CUT, AT(cut), "run it as the stages that begin at these calls"},
+    {"depth", 0, "N", COUNT, AT(depth), "items that wait between two stages (2)"},
     {"generate", 0, "N", COUNT, AT(generate), "tokens that follow each prompt, instead of steps"},
     {"prompt-ids", 0, "1,2,3", LIST, AT(prompts), "the tokens of a prompt (repeatable)"},
     {"stop-id", 0, "ID", LIST, AT(stop_ids), "a token that ends a text (repeatable)"},
@@ -77,12 +79,16 @@ static const struct option table[] = {
     {"version", 0, NULL, FLAG, AT(version), "the program's version"},
 };
 
+// As many stages, and items between two of them, as any pipeline has use for.
+enum { KERN_STAGES_MAX = 256, KERN_DEPTH_MAX = 64 };
+
 enum { OPTIONS = sizeof table / sizeof *table };
 
 void kern_options_help(FILE *file)
 {
     fputs("kern-rank: run a GPU program, declared by a manifest, on every process of a job\n\n"
-          "    mpirun -np 8 kern-rank [options] model.json\n\n",
+          "    mpirun -np 8 kern-rank [options] model.json\n"
+          "    mpirun -np 8 kern-rank [options] stage0.json stage1.json …\n\n",
           file);
     for (size_t i = 0; i < OPTIONS; i++) {
         char left[48];
@@ -130,6 +136,7 @@ static bool read_word(const char *text, const char *const *words, int *value)
 static const char *store(const struct option *option, const char *text,
                          struct kern_options *options)
 {
+    struct kern_diag unheard = {0};
     static const char *const devices[] = {"auto", "cuda", "emu", NULL};
     static const char *const binds[] = {"auto", "none", NULL};
     static const char *const graphs[] = {"auto", "off", "on", "0", "1", NULL}; // 0, 1: nccl-tests
@@ -147,6 +154,11 @@ static const char *store(const struct option *option, const char *text,
         kern_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
         list->items[list->count++] = text;
         return *text ? NULL : "text that is not empty";
+    }
+    case CUT: {
+        bool good = kern_points_read(text, option->name, at, &unheard);
+        kern_diag_clear(&unheard);
+        return good ? NULL : "indices of calls, as in 12,24";
     }
     case COUNT:
         return read_count(text, at) ? NULL : "a whole number, 0 or more";
@@ -176,10 +188,10 @@ static const char *store(const struct option *option, const char *text,
     return "another option";
 }
 
-static const struct option *find(const char *name, size_t length, char letter)
+static const struct option *find(const char *name, size_t length, const char *letter)
 {
     for (size_t i = 0; i < OPTIONS; i++)
-        if (letter ? table[i].letter == letter
+        if (letter ? table[i].letter == *letter
                    : strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0)
             return &table[i];
     return NULL;
@@ -193,7 +205,8 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
     const char *word = argv[*at], *value = NULL;
     bool is_long = word[1] == '-';
     size_t length = is_long ? strcspn(word + 2, "=") : 1;
-    const struct option *option = find(word + 2, length, is_long ? 0 : word[1]);
+    char letter = word[1];
+    const struct option *option = find(word + 2, length, is_long ? NULL : &letter);
     if (!option) {
         struct kern_arena arena = {0};
         const char *name = kern_arena_copy(&arena, word + 2, is_long ? length : 0);
@@ -206,17 +219,43 @@ static bool take_option(int argc, char **argv, int *at, struct kern_options *opt
     const char *rest = is_long ? word + 2 + length : word + 2;
     if (*rest)
         value = is_long ? rest + 1 : rest;
-    if (!option->value && value)
+    bool takes_value = option->kind != FLAG;
+    if (!takes_value && value)
         return kern_fail(diag, KERN_EXIT_USAGE, word, "takes no value");
-    if (option->value && !value && *at + 1 < argc)
+    if (takes_value && !value && *at + 1 < argc)
         value = argv[++*at];
-    if (option->value && !value)
+    if (takes_value && !value)
         return kern_fail(diag, KERN_EXIT_USAGE, word, "needs a value: %s", option->value);
     const char *wanted = store(option, value, options);
     if (wanted)
         return kern_fail(diag, KERN_EXIT_USAGE, word, "\"%s\" will not do; it takes %s", value,
                          wanted);
     return true;
+}
+
+// Whether what is named is a pipeline or not, and nothing is asked for that needs one and has none.
+static bool check_pipeline(struct kern_options *options, struct kern_diag *diag)
+{
+    bool good = true, cuts = options->cut.count > 0;
+    options->n_stages = cuts ? options->cut.count + 1 : options->manifests.count;
+    if (cuts && options->manifests.count > 1)
+        good = kern_fail(diag, KERN_EXIT_USAGE, "--cut",
+                         "cuts one manifest; %zu are named, which are stages already",
+                         options->manifests.count);
+    if (options->n_stages > KERN_STAGES_MAX)
+        good = kern_fail(diag, KERN_EXIT_USAGE, cuts ? "--cut" : options->manifests.items[1],
+                         "%zu stages are more than %d", options->n_stages, KERN_STAGES_MAX);
+    if (options->depth != UINT64_MAX && options->n_stages < 2)
+        good = kern_fail(diag, KERN_EXIT_USAGE, "--depth",
+                         "is of use with several stages only: name them, or --cut a manifest");
+    if (options->depth == UINT64_MAX)
+        options->depth = 2;
+    if (options->depth < 1 || options->depth > KERN_DEPTH_MAX)
+        good = kern_fail(diag, KERN_EXIT_USAGE, "--depth", "is 1 to %d", KERN_DEPTH_MAX);
+    if (options->n_stages > 1 && options->generate)
+        good = kern_fail(diag, KERN_EXIT_USAGE, "--generate",
+                         "runs one manifest; through stages programs are driven");
+    return good;
 }
 
 // Whether [given], an option of the other way to run, is absent.
@@ -276,6 +315,7 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
                                      .capacity = 4096,
                                      .seqs = 8,
                                      .timeout = 60,
+                                     .depth = UINT64_MAX,
                                      .margin = 0.1,
                                      .sampling = {-1, -1, -1, UINT64_MAX, UINT64_MAX}};
     bool good = true, only_files = false;
@@ -284,12 +324,11 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
             only_files = true;
         } else if (!only_files && argv[i][0] == '-' && argv[i][1]) {
             good = take_option(argc, argv, &i, options, diag) && good;
-        } else if (options->manifest) {
-            // After a misspelt option, this is more likely its value.
-            good = good &&
-                   kern_fail(diag, KERN_EXIT_USAGE, argv[i], "is a second manifest; one is run");
         } else {
-            options->manifest = argv[i];
+            struct kern_list *list = &options->manifests;
+            kern_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
+            list->items[list->count++] = argv[i];
+            options->manifest = list->items[0];
         }
     }
     if (options->eager && options->graphs == KERN_GRAPHS_ON)
@@ -298,6 +337,8 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
     if (options->eager)
         options->graphs = KERN_GRAPHS_OFF;
     good = check_generation(options, diag) && good;
+    // After a misspelt option, its value looks like a manifest.
+    good = good && check_pipeline(options, diag);
     if (!options->manifest && good && !options->help && !options->version)
         good = kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "no manifest is named; for example: mpirun -np 8 kern-rank model.json");
@@ -306,6 +347,8 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
 
 void kern_options_free(struct kern_options *options)
 {
+    free(options->manifests.items);
+    free(options->cut.values);
     free(options->kernels.items);
     free(options->weights.items);
     free(options->programs.items);

@@ -11,6 +11,7 @@
 
 #include "base/diag.h"
 #include "device/device.h"
+#include "launcher/points.h"
 #include "rank/rank.h"
 #include "topo/layout.h"
 #include "topo/place.h"
@@ -28,12 +29,16 @@ struct kern_sampling {
 };
 
 struct kern_options {
-    const char *manifest;
-    struct kern_list kernels;  // directories
-    struct kern_list weights;  // files and directories
-    struct kern_list programs; // empty: the default choice
-    struct kern_list vars;     // "NAME=N", in order
-    struct kern_list groups;   // "NAME=block", in order
+    struct kern_list manifests; // one, or the stages of a pipeline in any order
+    const char *manifest;       // the first of them
+    struct kern_points cut;     // where it is cut into stages
+    size_t n_stages;            // that these are; 1: no pipeline
+    uint64_t depth;             // items that an edge between stages holds
+    struct kern_list kernels;   // directories
+    struct kern_list weights;   // files and directories
+    struct kern_list programs;  // empty: the default choice
+    struct kern_list vars;      // "NAME=N", in order
+    struct kern_list groups;    // "NAME=block", in order
     const char *groups_file;
     const char *input, *output, *check; // "{rank}" stands for the rank
     const char *json;

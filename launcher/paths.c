@@ -19,17 +19,19 @@ static bool check_target(struct kern_run *run, const char *option, const char *p
 {
     struct kern_arena arena = {0};
     const struct kern_options *options = &run->options;
-    const char *const inputs[] = {options->manifest, options->input, options->check,
-                                  options->groups_file};
+    const char *const inputs[] = {options->input, options->check, options->groups_file,
+                                  options->compare};
     bool good = true;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i] && same_file(path, kern_run_path(run, inputs[i], &arena)))
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, option,
                              "%s would be written over, and this run reads it", path);
-    for (size_t i = 0; i < options->weights.count; i++)
-        if (same_file(path, options->weights.items[i]))
-            good = kern_fail(&run->diag, KERN_EXIT_USAGE, option,
-                             "%s would be written over, and this run reads it", path);
+    const struct kern_list *const lists[] = {&options->manifests, &options->weights};
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
+        for (size_t i = 0; i < lists[l]->count; i++)
+            if (same_file(path, lists[l]->items[i]))
+                good = kern_fail(&run->diag, KERN_EXIT_USAGE, option,
+                                 "%s would be written over, and this run reads it", path);
     kern_arena_free(&arena);
     return good && kern_file_try(path, &run->diag);
 }
@@ -39,10 +41,10 @@ bool kern_run_check_paths(struct kern_run *run)
     struct kern_arena arena = {0};
     const struct kern_options *options = &run->options;
     bool good = true;
-    if (options->output && run->world.size > 1 && !strstr(options->output, "{rank}"))
+    if (options->output && run->stage.size > 1 && !strstr(options->output, "{rank}"))
         good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--output",
-                         "all %d ranks would write %s; put {rank} into the name", run->world.size,
-                         options->output);
+                         "all %d ranks%s would write %s; put {rank} into the name", run->stage.size,
+                         run->stage.count > 1 ? " of the last stage" : "", options->output);
     else if (options->output)
         good = check_target(run, "--output", kern_run_path(run, options->output, &arena));
     const struct {

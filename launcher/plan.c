@@ -57,6 +57,15 @@ static bool check_names(struct kern_run *run)
     return good;
 }
 
+// Whether another stage has a var [name]; each has those that its calls name.
+static bool is_elsewhere(const struct kern_run *run, const char *name)
+{
+    for (size_t i = 0; i < run->n_stages; i++)
+        if (kern_names_find(&run->stages[i]->var_names, name) != KERN_NONE)
+            return true;
+    return false;
+}
+
 // The maxima, changed by --var.
 bool kern_run_vars(struct kern_run *run, uint64_t *vars)
 {
@@ -79,8 +88,9 @@ bool kern_run_vars(struct kern_run *run, uint64_t *vars)
         errno = 0;
         unsigned long long value = strtoull(text, &end, 10);
         if (index == KERN_NONE)
-            good = refuse_name(run, "--var", "var", name, manifest->vars, manifest->n_vars,
-                               sizeof *manifest->vars);
+            good = is_elsewhere(run, name) ? good
+                                           : refuse_name(run, "--var", "var", name, manifest->vars,
+                                                         manifest->n_vars, sizeof *manifest->vars);
         else if (*text < '0' || *text > '9' || *end || errno || value < 1 ||
                  value > manifest->vars[index].max)
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var",
@@ -110,25 +120,24 @@ static void fit_batch(const struct kern_manifest *manifest, const struct kern_ba
     }
 }
 
-// A rank that runs other programs, or with other values, would leave its peers waiting.
+// A rank that runs other programs, or with other values, would leave its peers waiting. The stages
+// of a pipeline number their programs and vars differently, so names and options are compared.
 static void agree_on_plan(struct kern_run *run)
 {
-    size_t row = sizeof(uint64_t) * ((size_t)run->manifest->n_vars + 1), length = 0;
+    struct kern_arena arena = {0};
     uint8_t digest[KERN_SHA256_BYTES];
-    char *text = kern_calloc(run->n_driven + 1, row + 2 * sizeof(uint64_t));
-    uint64_t counts[2] = {run->options.warmup, run->options.steps};
-    memcpy(text, counts, sizeof counts);
-    length += sizeof counts;
-    for (size_t i = 0; i < run->n_driven; i++) {
-        uint64_t program = run->driven[i].program;
-        memcpy(text + length, &program, sizeof program);
-        memcpy(text + length + sizeof program, run->driven[i].vars, row - sizeof program);
-        length += row;
-    }
-    kern_sha256(text, length, digest);
-    free(text);
+    const struct kern_options *options = &run->options;
+    const char *text = kern_arena_print(&arena, "%llu %llu", (unsigned long long)options->warmup,
+                                        (unsigned long long)options->steps);
+    for (size_t i = 0; i < run->n_driven; i++)
+        text = kern_arena_print(&arena, "%s\n%s", text,
+                                run->manifest->programs[run->driven[i].program].name);
+    for (size_t i = 0; i < options->vars.count; i++)
+        text = kern_arena_print(&arena, "%s\n--var %s", text, options->vars.items[i]);
+    kern_sha256(text, strlen(text), digest);
     kern_world_same(&run->world, digest, sizeof digest, "what is to be run (programs, vars, steps)",
                     "give every rank the same options", &run->diag);
+    kern_arena_free(&arena);
 }
 
 void kern_run_plan(struct kern_run *run)
@@ -151,6 +160,8 @@ void kern_run_plan(struct kern_run *run)
         driven->program = p;
         driven->vars = kern_calloc(manifest->n_vars, sizeof *driven->vars);
         driven->times = kern_calloc(run->options.steps, sizeof *driven->times);
+        if (run->edges)
+            driven->stamps = kern_calloc(run->options.steps, sizeof *driven->stamps);
         memcpy(driven->vars, vars, manifest->n_vars * sizeof *vars);
         fit_batch(manifest, manifest->programs[p].batch, driven->vars);
         kern_rank_program_facts(run->rank, p, driven->vars, &driven->facts, &run->diag);

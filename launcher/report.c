@@ -7,16 +7,52 @@
 #include "base/memory.h"
 #include "topo/watchdog.h"
 
-static void fill_groups(struct kern_report *report)
+// The stages of a pipeline may have groups of their own; the table is about those of the first.
+static void gather_groups(const struct kern_run *run, struct kern_report *report)
 {
-    const struct kern_run *run = report->run;
+    const struct kern_manifest *first = run->stages[0];
+    int *mine = kern_calloc(2 * (size_t)first->n_groups, sizeof *mine);
+    for (uint32_t g = 0; g < first->n_groups; g++) {
+        uint32_t own = kern_names_find(&run->manifest->group_names, first->groups[g].name);
+        mine[2 * g] = own == KERN_NONE ? -1 : (int)run->groups.places[own].number;
+        mine[2 * g + 1] = own == KERN_NONE ? -1 : (int)run->groups.places[own].index;
+    }
+    int count = 2 * (int)first->n_groups;
+    KERN_WITH_OTHERS(
+        &run->world, "gathering groups",
+        MPI_Gather(mine, count, MPI_INT, report->groups, count, MPI_INT, 0, run->world.comm));
+    free(mine);
+}
+
+static void fill_roads(const struct kern_run *run, struct kern_report *report)
+{
     for (uint32_t g = 0; g < run->groups.count; g++)
-        report->groups[g] = (struct kern_group_figures){
+        report->roads[g] = (struct kern_group_figures){
             .spans_nodes = kern_layout_spans_nodes(&run->groups.layouts[g], run->world.members,
                                                    run->world.size),
             .shared = kern_fabric_shared(run->fabric, g),
             .collectives = kern_rank_needs_communicator(run->rank, g),
         };
+}
+
+static struct kern_flow_figures sum_up_flow(const struct kern_run *run)
+{
+    struct kern_flow_figures flow = {0};
+    for (size_t i = 0; i < run->n_driven; i++) {
+        const struct kern_driven *driven = &run->driven[i];
+        uint64_t steps = driven->stamps ? driven->measured : 0;
+        for (uint64_t s = 0; s < steps; s++) {
+            const struct kern_edge_stamp *stamp = &driven->stamps[s];
+            flow.input += stamp->take_ended - stamp->take_began;
+            flow.busy += stamp->room_began - stamp->take_ended;
+            flow.room += stamp->room_ended - stamp->room_began;
+            flow.copy += stamp->posted - stamp->room_ended;
+        }
+        flow.items += steps;
+        if (steps)
+            flow.span += driven->stamps[steps - 1].posted - driven->stamps[0].take_began;
+    }
+    return flow;
 }
 
 // A mean of per-rank means would hide stragglers: each step is as slow as its slowest rank.
@@ -88,10 +124,12 @@ static void add_check(struct kern_check *all, const struct kern_check *one)
 
 static void gather_ranks(const struct kern_run *run, struct kern_report *report)
 {
-    struct kern_rank_figures mine = {.check = run->check, .compared = run->compared};
+    struct kern_rank_figures mine = {
+        .check = run->check, .compared = run->compared, .flow = sum_up_flow(run)};
     kern_fabric_facts(run->fabric, &mine.fabric);
     kern_rank_memory(run->rank, &mine.memory);
-    mine.mpi_seconds = (double)(run->mpi_up - run->started) / 1e9;
+    // A run that follows another one begins with MPI up.
+    mine.mpi_seconds = run->other ? 0 : (double)(run->mpi_up - run->started) / 1e9;
     mine.start_seconds = run->first_step ? (double)(run->first_step - run->started) / 1e9 : 0;
     KERN_WITH_OTHERS(&run->world, "gathering figures",
                      MPI_Gather(&mine, sizeof mine, MPI_BYTE, report->ranks, sizeof mine, MPI_BYTE,
@@ -107,9 +145,11 @@ void kern_run_report(struct kern_run *run)
     struct kern_report report = {.run = run};
     size_t world = (size_t)run->world.size;
     report.ranks = kern_calloc(world, sizeof *report.ranks);
-    report.groups = kern_calloc(run->groups.count, sizeof *report.groups);
+    report.groups = kern_calloc(2 * world * run->stages[0]->n_groups, sizeof *report.groups);
+    report.roads = kern_calloc(run->groups.count, sizeof *report.roads);
     report.programs = kern_calloc(run->n_driven, sizeof *report.programs);
-    fill_groups(&report);
+    gather_groups(run, &report);
+    fill_roads(run, &report);
     gather_programs(run, &report);
     gather_ranks(run, &report);
     if (run->world.rank == 0) {
@@ -118,6 +158,7 @@ void kern_run_report(struct kern_run *run)
             kern_report_write(&report, run->options.json, &run->diag);
     }
     free(report.programs);
+    free(report.roads);
     free(report.groups);
     free(report.ranks);
 }

@@ -7,8 +7,20 @@
 #include "launcher/run.h"
 #include "launcher/stats.h"
 
+// How the measured items of a pipeline went through a rank, in nanoseconds of its device, summed
+// up.
+struct kern_flow_figures {
+    uint64_t items;
+    uint64_t busy;  // in the calls
+    uint64_t input; // waiting for the stage before
+    uint64_t room;  // waiting for the stage after
+    uint64_t copy;  // handing over
+    uint64_t span;  // from the first item to the last, program by program
+};
+
 // What rank 0 gathers from each rank.
 struct kern_rank_figures {
+    struct kern_flow_figures flow;
     struct kern_fabric_facts fabric;
     struct kern_rank_memory memory;
     struct kern_check check, compared;
@@ -40,8 +52,9 @@ struct kern_group_figures {
 
 struct kern_report {
     const struct kern_run *run;
-    struct kern_rank_figures *ranks;       // by rank
-    struct kern_group_figures *groups;     // by group
+    struct kern_rank_figures *ranks; // by rank
+    int *groups; // [rank][group of rank 0][number, index]; -1: the rank's stage has no such group
+    struct kern_group_figures *roads;      // by group of rank 0
     struct kern_program_figures *programs; // n_driven
     struct kern_check check, compared;     // of all ranks
 };

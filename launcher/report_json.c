@@ -13,9 +13,10 @@
 
 // Of the environment only what explains a run; the rest may hold secrets.
 static const char *const variables[] = {
-    "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "KERN_EMU_DEVICES", "KERN_EMU_MEMORY",
-    "KERN_EMU_FABRIC",      "KERN_EMU_FAIL",       "NCCL_PROTO",       "NCCL_RUNTIME_CONNECT",
-    "SLURM_JOB_ID",         "SLURM_JOB_NODELIST",  "SLURM_NNODES",     "SLURM_RESTART_COUNT",
+    "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING",  "KERN_EMU_DEVICES",      "KERN_EMU_MEMORY",
+    "KERN_EMU_FABRIC",      "KERN_EMU_FAIL",        "KERN_EMU_DELAY_US_MAX", "KERN_EMU_SEED",
+    "NCCL_PROTO",           "NCCL_RUNTIME_CONNECT", "SLURM_JOB_ID",          "SLURM_JOB_NODELIST",
+    "SLURM_NNODES",         "SLURM_RESTART_COUNT",
 };
 
 static void add_text(struct json_object *object, const char *key, const char *text)
@@ -38,6 +39,21 @@ static void add_real(struct json_object *object, const char *key, double real)
     json_object_object_add(object, key, json_object_new_double(real));
 }
 
+// Of one rank: its stage, and how the items went through it.
+static struct json_object *make_flow(const struct kern_report *report, int r)
+{
+    const struct kern_flow_figures *flow = &report->ranks[r].flow;
+    struct json_object *object = json_object_new_object();
+    add_count(object, "stage", (uint64_t)(r / report->run->stage.size));
+    add_count(object, "items", flow->items);
+    add_count(object, "busy_ns", flow->busy);
+    add_count(object, "input_wait_ns", flow->input);
+    add_count(object, "room_wait_ns", flow->room);
+    add_count(object, "copy_ns", flow->copy);
+    add_count(object, "span_ns", flow->span);
+    return object;
+}
+
 static struct json_object *make_rank(const struct kern_report *report, int r)
 {
     const struct kern_run *run = report->run;
@@ -57,8 +73,11 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     struct json_object *groups = json_object_new_object();
     for (size_t g = 0; g < run->groups.count; g++) {
         struct json_object *at = json_object_new_object();
-        add_count(at, "number", (uint64_t)run->groups.places[g].number_of[r]);
-        add_count(at, "index", (uint64_t)run->groups.places[g].index_of[r]);
+        const int *cell = &report->groups[2 * ((size_t)r * run->groups.count + g)];
+        if (cell[0] < 0)
+            continue;
+        add_count(at, "number", (uint64_t)cell[0]);
+        add_count(at, "index", (uint64_t)cell[1]);
         json_object_object_add(groups, run->groups.places[g].name, at);
     }
     json_object_object_add(rank, "groups", groups);
@@ -78,6 +97,8 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     add_count(fabric, "mappings", figures->fabric.mappings);
     add_count(fabric, "mapped_bytes", figures->fabric.mapped);
     json_object_object_add(rank, "fabric", fabric);
+    if (run->n_stages > 1)
+        json_object_object_add(rank, "pipeline", make_flow(report, r));
     add_real(rank, "start_seconds", figures->start_seconds);
     add_real(rank, "mpi_seconds", figures->mpi_seconds);
     return rank;
@@ -86,11 +107,11 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
 static struct json_object *make_group(const struct kern_report *report, uint32_t g)
 {
     const struct kern_run *run = report->run;
-    const struct kern_group_figures *figures = &report->groups[g];
+    const struct kern_group_figures *figures = &report->roads[g];
     struct json_object *group = json_object_new_object();
     add_text(group, "name", run->groups.places[g].name);
     add_count(group, "members", run->groups.places[g].size);
-    add_count(group, "groups", (uint64_t)run->world.size / run->groups.places[g].size);
+    add_count(group, "groups", (uint64_t)run->stage.size / run->groups.places[g].size);
     json_object_object_add(group, "spans_nodes", json_object_new_boolean(figures->spans_nodes));
     add_count(group, "shared_exports", figures->shared);
     add_optional(group, "memory", figures->shared ? kern_handle_kind_name(run->road.kind) : NULL);
@@ -189,6 +210,23 @@ static struct json_object *make_trace(const struct kern_run *run)
     return object;
 }
 
+static struct json_object *make_pipeline(const struct kern_run *run)
+{
+    struct json_object *object = json_object_new_object(), *stages = json_object_new_array();
+    add_text(object, "cut_id", run->stages[0]->cut->id);
+    add_count(object, "depth", run->options.depth);
+    for (size_t i = 0; i < run->n_stages; i++) {
+        struct json_object *stage = json_object_new_object();
+        char hex[KERN_SHA256_HEX + 1];
+        kern_sha256_to_hex(run->stages[i]->digest, hex);
+        add_text(stage, "manifest", run->paths[i]);
+        add_text(stage, "manifest_sha256", hex);
+        json_object_array_add(stages, stage);
+    }
+    json_object_object_add(object, "stages", stages);
+    return object;
+}
+
 static struct json_object *make_report(const struct kern_report *report)
 {
     const struct kern_run *run = report->run;
@@ -197,9 +235,10 @@ static struct json_object *make_report(const struct kern_report *report)
     kern_sha256_to_hex(run->manifest->digest, hex);
     add_count(root, "report_version", 1);
     add_text(root, "kern_rank", KERN_VERSION);
-    add_text(root, "manifest", run->options.manifest);
+    add_text(root, "manifest", run->path);
     add_text(root, "manifest_sha256", hex);
     add_text(root, "model", run->manifest->model);
+    json_object_object_add(root, "pipeline", run->n_stages > 1 ? make_pipeline(run) : NULL);
     add_text(root, "device", run->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu");
     add_text(root, "device_why", run->device->why);
     add_text(root, "device_library", run->device->library);

@@ -9,13 +9,33 @@
 #include "launcher/generate.h"
 #include "launcher/report.h"
 
+// Where the stages come from, and who runs them.
+static void print_stages(const struct kern_run *run, FILE *file)
+{
+    int size = run->stage.size;
+    if (run->n_stages == 1)
+        return;
+    fprintf(file, "# pipeline of %zu stages, cut %s, depth %llu\n", run->n_stages,
+            run->stages[0]->cut->id, (unsigned long long)run->options.depth);
+    for (size_t i = 0; i < run->n_stages; i++) {
+        int first = (int)i * size;
+        fprintf(file, "#   stage %zu on rank", i);
+        if (size > 1)
+            fprintf(file, "s %d to %d", first, first + size - 1);
+        else
+            fprintf(file, " %d", first);
+        fprintf(file, ": %s\n", run->paths[i]);
+    }
+}
+
 static void print_head(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
     char hex[KERN_SHA256_HEX + 1];
     kern_sha256_to_hex(run->manifest->digest, hex);
     fprintf(file, "# kern-rank %s  model %s  %s (sha256 %.12s)\n", KERN_VERSION,
-            run->manifest->model, run->options.manifest, hex);
+            run->manifest->model, run->path, hex);
+    print_stages(run, file);
     fprintf(file, "# %d rank%s on %d node%s  device %s: %s\n", run->world.size,
             run->world.size == 1 ? "" : "s", run->world.n_nodes, run->world.n_nodes == 1 ? "" : "s",
             run->device->kind == KERN_DEVICE_CUDA ? "cuda" : "emu", run->device->why);
@@ -26,14 +46,17 @@ static void print_ranks(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
     size_t groups = run->groups.count;
+    bool staged = run->n_stages > 1;
     static const char *const heads[] = {"rank", "host", "local", "device", "numa", "cpus"};
     enum { HEADS = sizeof heads / sizeof *heads };
-    char *sides = kern_calloc(HEADS + groups + 2, 1);
-    memset(sides, 'l', HEADS + groups + 1);
+    char *sides = kern_calloc(HEADS + staged + groups + 2, 1);
+    memset(sides, 'l', HEADS + staged + groups + 1);
     sides[0] = 'r';
     struct kern_table table = {.sides = sides};
     for (size_t i = 0; i < HEADS; i++)
         kern_table_add(&table, "%s", heads[i]);
+    if (staged)
+        kern_table_add(&table, "stage");
     for (size_t g = 0; g < groups; g++)
         kern_table_add(&table, "%s", run->groups.places[g].name);
     kern_table_add(&table, "bound");
@@ -48,9 +71,15 @@ static void print_ranks(const struct kern_report *report, FILE *file)
         else
             kern_table_add(&table, "%d", place->numa);
         kern_table_add(&table, "%s", place->cpus);
-        for (size_t g = 0; g < groups; g++)
-            kern_table_add(&table, "%d.%d", run->groups.places[g].number_of[r],
-                           run->groups.places[g].index_of[r]);
+        if (staged)
+            kern_table_add(&table, "%d", r / run->stage.size);
+        for (size_t g = 0; g < groups; g++) {
+            const int *at = &report->groups[2 * ((size_t)r * groups + g)];
+            if (at[0] < 0)
+                kern_table_add(&table, "-");
+            else
+                kern_table_add(&table, "%d.%d", at[0], at[1]);
+        }
         kern_table_add(&table, "%s", place->bound);
     }
     kern_table_print(&table, file);
@@ -73,10 +102,10 @@ static void print_groups(const struct kern_report *report, FILE *file)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         kern_table_add(&table, "%s", heads[i]);
     for (uint32_t g = 0; g < run->groups.count; g++) {
-        const struct kern_group_figures *figures = &report->groups[g];
+        const struct kern_group_figures *figures = &report->roads[g];
         kern_table_add(&table, "%s", run->groups.places[g].name);
         kern_table_add(&table, "%u", run->groups.places[g].size);
-        kern_table_add(&table, "%u", (unsigned)run->world.size / run->groups.places[g].size);
+        kern_table_add(&table, "%u", (unsigned)run->stage.size / run->groups.places[g].size);
         kern_table_add(&table, "%s", figures->spans_nodes ? "across nodes" : "inside a node");
         kern_table_add(&table, "%s", figures->shared ? road : "-");
         kern_table_add(&table, "%zu", figures->shared);
@@ -157,6 +186,39 @@ static void print_programs(const struct kern_report *report, FILE *file)
     kern_arena_free(&arena);
 }
 
+// Where the time of each rank went, item by item: a stage that waits for input is faster than those
+// before it, one that waits for room faster than those after it.
+static void print_flow(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    static const char *const heads[] = {"stage", "rank", "items", "busy",
+                                        "input", "room", "copy",  "bubble"};
+    struct kern_table table = {.sides = "rrrrrrrr"};
+    if (run->n_stages == 1)
+        return;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        kern_table_add(&table, "%s", heads[i]);
+    for (int r = 0; r < run->world.size; r++) {
+        const struct kern_flow_figures *flow = &report->ranks[r].flow;
+        const uint64_t parts[] = {flow->busy, flow->input, flow->room, flow->copy};
+        double items = flow->items ? (double)flow->items : 1;
+        kern_table_add(&table, "%d", r / run->stage.size);
+        kern_table_add(&table, "%d", r);
+        kern_table_add(&table, "%llu", (unsigned long long)flow->items);
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+            kern_table_add(&table, "%.1f", (double)parts[p] / items / 1e3);
+        if (flow->span)
+            kern_table_add(&table, "%.1f%%", 100 - 100 * (double)flow->busy / (double)flow->span);
+        else
+            kern_table_add(&table, "-");
+    }
+    kern_table_print(&table, file);
+    fputs("#  µs of an item: in its calls, waiting for input, waiting for room, handing over; "
+          "bubble: "
+          "the time\n#  not spent in calls\n#\n",
+          file);
+}
+
 static void print_pace(const char *what, const struct kern_pace *pace, FILE *file)
 {
     double seconds = (double)pace->nanoseconds / 1e9;
@@ -181,13 +243,14 @@ static void print_generation(const struct kern_generation *generation, FILE *fil
 static void print_verdict(const char *what, const struct kern_check *check,
                           const struct kern_run *run, const char *elements, FILE *file)
 {
+    int with_results = run->n_stages > 1 ? run->stage.size : run->world.size;
     fprintf(file, "%s %s: ", what, check->verdict == KERN_CHECK_OK ? "ok" : "WRONG");
     if (run->generation)
         fprintf(file, "%llu prompt%s, %llu tokens", (unsigned long long)check->outputs,
                 check->outputs == 1 ? "" : "s", (unsigned long long)check->elements);
     else
         fprintf(file, "%llu output%s of %d rank%s, %llu %s", (unsigned long long)check->outputs,
-                check->outputs == 1 ? "" : "s", run->world.size, run->world.size == 1 ? "" : "s",
+                check->outputs == 1 ? "" : "s", with_results, with_results == 1 ? "" : "s",
                 (unsigned long long)check->elements, elements);
 }
 
@@ -246,7 +309,7 @@ static void print_tail(const struct kern_report *report, FILE *file)
     if (run->trace)
         print_trace(run, file);
     if (run->stopped)
-        fprintf(file, "# stopped by signal %d (%s) before all steps were done\n", run->stopped,
+        fprintf(file, "# stopped by signal %d (%s); the steps shown were done\n", run->stopped,
                 strsignal(run->stopped));
     if (run->generation)
         print_generation(run->generation, file);
@@ -259,5 +322,6 @@ void kern_report_print(const struct kern_report *report, FILE *file)
     print_ranks(report, file);
     print_groups(report, file);
     print_programs(report, file);
+    print_flow(report, file);
     print_tail(report, file);
 }

@@ -6,6 +6,7 @@
 #define KERN_LAUNCHER_RUN_H
 
 #include "fabric/communicators.h"
+#include "fabric/edge.h"
 #include "fabric/fabric.h"
 #include "launcher/options.h"
 #include "launcher/trace.h"
@@ -21,11 +22,12 @@ struct kern_staged {
 // One program that is driven, and what came of it.
 struct kern_driven {
     uint32_t program;
-    uint64_t *vars;    // dense, what it is run with
-    uint64_t *times;   // nanoseconds on the device, per measured step
-    uint64_t measured; // steps in times; fewer than asked for if the run was stopped
-    size_t capacity;   // of times, if they grow as calls come
-    uint64_t *seen;    // of calls that come as they may: the vars of every one that was new
+    uint64_t *vars;                 // dense, what it is run with
+    uint64_t *times;                // nanoseconds on the device, per measured step
+    struct kern_edge_stamp *stamps; // of a pipeline: of the same steps
+    uint64_t measured;              // steps in times; fewer than asked for if the run was stopped
+    size_t capacity;                // of times, if they grow as calls come
+    uint64_t *seen; // of calls that come as they may: the vars of every one that was new
     size_t n_seen, seen_capacity;
     struct kern_staged *inputs;
     size_t n_inputs;
@@ -34,7 +36,7 @@ struct kern_driven {
 
 // What an output held after the last step, at the vars of the program that wrote it.
 struct kern_result {
-    uint32_t buffer;
+    const struct kern_buffer *buffer; // of the stage that wrote it
     uint64_t *shape;
     void *bytes;
     size_t length;
@@ -53,13 +55,21 @@ struct kern_run {
     struct kern_options options;
     struct kern_world world;
     struct kern_device *device;
-    struct kern_manifest *manifest;
+    struct kern_manifest **stages; // n_stages of them; one without a pipeline
+    const char **paths;            // their files; of a manifest that is cut, the same for all
+    size_t n_stages;
+    struct kern_stage stage; // of --compare's other run too, which has one manifest for all stages
+    struct kern_manifest *manifest; // of our stage
+    const char *path;
     struct kern_groups groups;
     struct kern_place *places; // by rank
     struct kern_road road;
+    struct kern_digests
+        *digests; // of files that were looked at for modules, also by the run before
     struct kern_rank *rank;
     CUdeviceptr *host_blocks; // per state: what --host-blocks made of it
     struct kern_fabric *fabric;
+    struct kern_edges *edges; // NULL: no pipeline
     struct kern_communicators *communicators;
 
     struct kern_driven *driven;
@@ -73,6 +83,7 @@ struct kern_run {
     struct kern_trace *trace; // NULL without --trace; of two runs, one trace
     struct kern_trace_facts trace_facts;
     struct kern_check compared; // with it; elements are bytes, or tokens
+    uint64_t items;   // of a pipeline, that were driven before the program that is driven now
     int stopped;      // the signal that ended the run early, the same on all ranks; 0: none
     bool in_flight;   // kernels may still run when the run ends early
     uint64_t started; // base/clock.h, at the start of main
@@ -81,8 +92,29 @@ struct kern_run {
     struct kern_diag diag;
 };
 
-// launcher/load.c: phases 2 to 5.
+// launcher/stages.c: phase 2, and whose are a pipeline's inputs and outputs.
 void kern_run_manifest(struct kern_run *run);
+void kern_run_free_stages(struct kern_run *run);
+
+// Whether the host writes input or inout buffer [buffer] of [stage]; else the stage before does.
+bool kern_run_is_input(const struct kern_run *run, const struct kern_manifest *stage,
+                       const struct kern_buffer *buffer);
+
+// Whether output or inout buffer [buffer] of our stage is read back here.
+bool kern_run_is_result(const struct kern_run *run, const struct kern_buffer *buffer);
+
+// Whether this rank has the results: in a pipeline, the last stage.
+bool kern_run_has_results(const struct kern_run *run);
+
+// launcher/results.c: reads what the last step of the program left in the outputs. Where several
+// programs write one, the last of them in the order of driving counts.
+bool kern_run_read_results(struct kern_run *run, const struct kern_driven *driven);
+
+// Brings what earlier stages have read back to the last one. Collective.
+void kern_run_gather_results(struct kern_run *run);
+void kern_run_free_results(struct kern_run *run);
+
+// launcher/load.c: phases 3 to 5.
 void kern_run_topology(struct kern_run *run);
 void kern_run_load(struct kern_run *run);
 void kern_run_share(struct kern_run *run);
@@ -111,16 +143,23 @@ void kern_run_once(struct kern_run *run);
 void kern_run_capture(struct kern_run *run);
 void kern_run_drive(struct kern_run *run);
 
-// Runs [program] at [vars] to its end, with the deadline of the run. A rank that fails says so by
-// the alarm (topo/world.h), and whoever hears it stops waiting and fails as well.
+// launcher/item.c: running programs, with the deadline of the run. A rank that fails says so by the
+// alarm (topo/world.h), and whoever hears it stops waiting and fails as well. An item is one run of
+// a program; of a pipeline's several are in flight.
+bool kern_run_issue(struct kern_run *run, uint32_t program, const uint64_t *vars);
+
+// Waits for the oldest item in flight, a run of [program].
+bool kern_run_wait(struct kern_run *run, uint32_t program);
+
+// Runs [program] at [vars] to its end. Nothing else is in flight.
 bool kern_run_program(struct kern_run *run, uint32_t program, const uint64_t *vars);
 
 // launcher/check.c: --output and --check.
 void kern_run_check(struct kern_run *run);
 
 // Element [index] as "[row, column]" of the result, in [arena].
-const char *kern_result_position(const struct kern_run *run, const struct kern_result *result,
-                                 size_t index, struct kern_arena *arena);
+const char *kern_result_position(const struct kern_result *result, size_t index,
+                                 struct kern_arena *arena);
 
 // launcher/compare.c: --compare, with what run->other holds, if there was another run.
 void kern_run_compare(struct kern_run *run);

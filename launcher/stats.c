@@ -19,7 +19,8 @@ struct kern_stats kern_stats_of(uint64_t *times, size_t count)
         stats.mean += (double)times[i] / (double)count;
     stats.min = (double)times[0];
     stats.max = (double)times[count - 1];
-    stats.median = ((double)times[(count - 1) / 2] + (double)times[count / 2]) / 2;
-    stats.p99 = (double)times[(count * 99 + 99) / 100 - 1];
+    size_t lower = (count - 1) / 2, upper = count / 2, p99 = (count * 99 + 99) / 100 - 1;
+    stats.median = ((double)times[lower] + (double)times[upper]) / 2;
+    stats.p99 = (double)times[p99];
     return stats;
 }

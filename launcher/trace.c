@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 struct kern_trace *kern_trace_open(size_t ranks, uint64_t opened)
@@ -24,6 +25,7 @@ void kern_trace_close(struct kern_trace *trace)
     kern_arena_free(&trace->arena);
     free(trace->names);
     free(trace->steps);
+    free(trace->begun);
     free(trace->spans);
     free(trace);
 }
@@ -63,10 +65,33 @@ void kern_trace_span(struct kern_trace *trace, enum kern_trace_row row, const ch
     };
 }
 
-uint64_t kern_trace_step(struct kern_trace *trace, const char *name)
+void kern_trace_issue(struct kern_trace *trace)
 {
     if (!trace)
-        return 0;
+        return;
+    kern_reserve(&trace->begun, &trace->begun_capacity, trace->n_begun + 1, sizeof *trace->begun);
+    trace->begun[trace->n_begun++] = kern_now();
+}
+
+// Adds the step to [row] and returns its span; steps of a row do not overlap.
+static struct kern_trace_span add_step(struct kern_trace *trace, enum kern_trace_row row,
+                                       const char *name, uint64_t number, uint64_t begin,
+                                       uint64_t end)
+{
+    if (begin < trace->last_end[row])
+        begin = trace->last_end[row];
+    trace->last_end[row] = end;
+    kern_trace_span(trace, row, name, number, begin, end);
+    return (struct kern_trace_span){.begin = begin, .end = end, .number = number};
+}
+
+struct kern_trace_span kern_trace_step(struct kern_trace *trace, const char *name, uint64_t taken)
+{
+    uint64_t end = kern_now(), begin = trace->n_begun ? trace->begun[0] : end;
+    if (trace->n_begun)
+        memmove(trace->begun, trace->begun + 1, --trace->n_begun * sizeof *trace->begun);
     uint32_t index = index_of(trace, name);
-    return ++trace->steps[index];
+    uint64_t number = ++trace->steps[index];
+    add_step(trace, KERN_TRACE_STEPS, name, number, begin, end);
+    return add_step(trace, KERN_TRACE_DEVICE, name, number, end - taken, end);
 }

@@ -42,7 +42,10 @@ struct kern_trace {
     uint64_t *steps;    // per name: those that were numbered
     size_t n_names, names_capacity, steps_capacity;
     struct kern_arena arena;
-    uint64_t opened; // the start of the process
+    uint64_t *begun; // when each item in flight was issued, the oldest first
+    size_t n_begun, begun_capacity;
+    uint64_t last_end[KERN_TRACE_ROWS]; // of the last step
+    uint64_t opened;                    // the start of the process
     struct kern_clock clock;
 };
 
@@ -61,7 +64,13 @@ void kern_trace_close(struct kern_trace *trace);
 void kern_trace_span(struct kern_trace *trace, enum kern_trace_row row, const char *name,
                      uint64_t number, uint64_t begin, uint64_t end);
 
-// The number of the next step of [name], from 1.
-uint64_t kern_trace_step(struct kern_trace *trace, const char *name);
+// Notes that an item is being issued.
+void kern_trace_issue(struct kern_trace *trace);
+
+// Adds the oldest item in flight, a run of [name] that took [taken] nanoseconds on the device and
+// was seen to be done just now, as a step of the host and of the device; they are numbered from 1.
+// A step begins when the one before ended, if it was issued earlier. Returns the step's span on the
+// device, in which its launches lie.
+struct kern_trace_span kern_trace_step(struct kern_trace *trace, const char *name, uint64_t taken);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "manifest/builtin.h"
 #include "manifest/sources.h"
 
 const char *kern_memory_kind_name(enum kern_memory_kind kind)
@@ -91,6 +92,29 @@ static bool add_scratch(struct kern_footprint *footprint, struct kern_memory_ite
     return true;
 }
 
+static bool has_product(const struct kern_op *op)
+{
+    for (size_t l = 0; l < op->n_launches; l++)
+        if (op->launches[l].is_extern && !kern_builtin_is_collective(op->launches[l].builtin))
+            return true;
+    return false;
+}
+
+// All products of a rank share the workspace of the libraries.
+static bool add_product_workspace(struct kern_footprint *footprint, struct kern_memory_item *items,
+                                  const struct kern_manifest *manifest, struct kern_diag *diag)
+{
+    const struct kern_memory_item item = {
+        .kind = KERN_MEMORY_SCRATCH,
+        .name = "(matrix products)",
+        .bytes = KERN_GEMM_WORKSPACE,
+    };
+    for (uint32_t o = 0; o < manifest->n_ops; o++)
+        if (has_product(&manifest->ops[o]))
+            return add_item(footprint, items, item, 1, diag);
+    return true;
+}
+
 static bool add_state(struct kern_footprint *footprint, struct kern_memory_item *items,
                       const struct kern_manifest *manifest, uint32_t index, struct kern_diag *diag)
 {
@@ -143,7 +167,7 @@ static int largest_first(const void *a, const void *b)
 static bool add_all(struct kern_footprint *footprint, const struct kern_manifest *manifest,
                     struct kern_diag *diag)
 {
-    size_t most = (size_t)manifest->n_buffers + manifest->n_states;
+    size_t most = (size_t)manifest->n_buffers + manifest->n_states + 1;
     for (uint32_t o = 0; o < manifest->n_ops; o++)
         most += manifest->ops[o].n_scratch;
     struct kern_memory_item *items = kern_arena_array(&footprint->arena, most, sizeof *items);
@@ -154,6 +178,8 @@ static bool add_all(struct kern_footprint *footprint, const struct kern_manifest
     for (uint32_t o = 0; o < manifest->n_ops; o++)
         if (!add_scratch(footprint, items, &manifest->ops[o], diag))
             return false;
+    if (!add_product_workspace(footprint, items, manifest, diag))
+        return false;
     for (uint32_t s = 0; s < manifest->n_states; s++)
         if (!add_state(footprint, items, manifest, s, diag))
             return false;

@@ -27,18 +27,22 @@ const char *kern_memory_kind_name(enum kern_memory_kind kind);
 
 struct kern_memory_item {
     enum kern_memory_kind kind;
-    const char *op; // of a scratch, else NULL
+    const char *op; // of an op's scratch, else NULL
     const char *name;
     uint64_t bytes; // asked for, with the vars at their max
     uint64_t taken; // of the device
     bool exported;
 };
 
-// While weights are loaded a rank has at most so many page-locked blocks of at most so many bytes: two
-// for each of at most four threads that read. Larger ones are no faster: they no longer stay in a cache
-// between the read and the copy, and take time to be page-locked.
+// While weights are loaded a rank has at most so many page-locked blocks of at most so many bytes:
+// two for each of at most four threads that read. Larger ones are no faster: they no longer stay in
+// a cache between the read and the copy, and take time to be page-locked.
 #define KERN_UPLOAD_BLOCKS 8
 #define KERN_UPLOAD_BLOCK ((uint64_t)1 << 20)
+
+// The working memory that all matrix products of a rank share, since they run one after the other:
+// what cuBLAS takes by itself on compute capability 9 (cuBLAS documentation, cublasSetWorkspace).
+#define KERN_GEMM_WORKSPACE (32ull << 20)
 
 struct kern_footprint {
     struct kern_provision_plan provision;

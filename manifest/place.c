@@ -45,9 +45,11 @@ const char *kern_place_shorten(const char *name, char *text, size_t size)
         while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
             length--;
     }
+    memcpy(text, name, length);
     for (size_t i = 0; i < length; i++)
-        text[i] = (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i];
-    strcpy(text + length, whole ? "" : more);
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            text[i] = '?';
+    snprintf(text + length, size - length, "%s", whole ? "" : more);
     return text;
 }
 
@@ -88,22 +90,22 @@ const char *kern_place_text(const struct kern_place *place, char text[KERN_PLACE
     return text;
 }
 
-bool kern_place_fail(struct kern_diag *diag, const char *rule, uint64_t order,
-                     const struct kern_place *place, const char *format, ...)
+void kern_place_error(struct kern_diag *diag, const char *rule, uint64_t order,
+                      const struct kern_place *place, const char *format, ...)
 {
     if (diag->errors == KERN_MANIFEST_ERRORS_MAX)
-        return kern_fail_rule(diag, NULL, UINT64_MAX, NULL,
-                              "there are more than %d errors; the others are not listed",
-                              KERN_MANIFEST_ERRORS_MAX);
-    if (diag->errors > KERN_MANIFEST_ERRORS_MAX)
-        return false;
+        kern_error_rule(diag, NULL, UINT64_MAX, NULL,
+                        "there are more than %d errors; the others are not listed",
+                        KERN_MANIFEST_ERRORS_MAX);
+    if (diag->errors >= KERN_MANIFEST_ERRORS_MAX)
+        return;
     char where[KERN_PLACE_MAX], text[TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     kern_place_text(place, where);
-    return kern_fail_rule(diag, rule, order, *where ? where : NULL, "%s", text);
+    kern_error_rule(diag, rule, order, *where ? where : NULL, "%s", text);
 }
 
 void kern_place_warn(struct kern_diag *diag, const char *rule, uint64_t order,

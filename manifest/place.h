@@ -57,10 +57,17 @@ const char *kern_place_text(const struct kern_place *place, char text[KERN_PLACE
 // characters become question marks, since what is printed on a terminal must not steer it.
 const char *kern_place_shorten(const char *name, char *text, size_t size);
 
-// Adds an error at [place] for [rule], as kern_fail_rule does; returns false.
-bool kern_place_fail(struct kern_diag *diag, const char *rule, uint64_t order,
-                     const struct kern_place *place, const char *format, ...)
+// Adds an error at [place] for [rule], as kern_error_rule does.
+void kern_place_error(struct kern_diag *diag, const char *rule, uint64_t order,
+                      const struct kern_place *place, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+// The same with the value false; see kern_fail.
+#define kern_place_fail(...)                                                                       \
+    ({                                                                                             \
+        kern_place_error(__VA_ARGS__);                                                             \
+        false;                                                                                     \
+    })
 
 // Adds a warning at [place], as kern_warn does.
 void kern_place_warn(struct kern_diag *diag, const char *rule, uint64_t order,

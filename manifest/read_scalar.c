@@ -36,8 +36,10 @@ bool kern_read_number(struct kern_reader *reader, const struct kern_node *node,
         if (value->kind != KERN_JSON_NUMBER)
             return false;
     }
-    if (value->kind != KERN_JSON_NUMBER)
-        return kern_refuse_type(reader, node, "a number");
+    if (value->kind != KERN_JSON_NUMBER) {
+        kern_refuse_type(reader, node, "a number");
+        return false;
+    }
     *number = kern_json_number(&reader->document, value);
     return true;
 }

@@ -9,10 +9,10 @@ static bool open_workspace(struct kern_rank *rank, struct kern_diag *diag)
         return true;
     }
     if (!KERN_CU(rank->device, diag, "allocating the workspace of the matrix products", cuMemAlloc,
-                 &rank->blas.workspace, RANK_WORKSPACE_BYTES)) {
+                 &rank->blas.workspace, KERN_GEMM_WORKSPACE)) {
         return false;
     }
-    rank->memory.scratch += RANK_WORKSPACE_BYTES;
+    rank->memory.scratch += KERN_GEMM_WORKSPACE;
     return true;
 }
 
@@ -35,7 +35,7 @@ static bool open_cublas(struct kern_rank *rank, struct kern_diag *diag)
            RANK_CUBLAS(rank, diag, what, cublasCreate, &rank->blas.cublas) &&
            RANK_CUBLAS(rank, diag, what, cublasSetStream, rank->blas.cublas, rank->stream) &&
            RANK_CUBLAS(rank, diag, what, cublasSetWorkspace, rank->blas.cublas,
-                       (void *)(uintptr_t)rank->blas.workspace, RANK_WORKSPACE_BYTES) &&
+                       (void *)(uintptr_t)rank->blas.workspace, KERN_GEMM_WORKSPACE) &&
            RANK_CUBLAS(rank, diag, what, cublasSetMathMode, rank->blas.cublas,
                        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 }

@@ -6,11 +6,8 @@
 #define KERN_RANK_BUILTIN_H
 
 #include "manifest/builtin.h"
+#include "manifest/footprint.h"
 #include "rank/internal.h"
-
-// The working memory that all products of a rank share, since they run one after the other: what
-// cuBLAS takes by itself on compute capability 9 (cuBLAS documentation, cublasSetWorkspace).
-#define RANK_WORKSPACE_BYTES (32ull << 20)
 
 // The most shapes that a product keeps ready, and the most that a pinned algorithm is checked for
 // at load beside the corners.

@@ -54,8 +54,8 @@ struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_v
     uint32_t index = source->ref.index;
     switch (source->kind) {
     case KERN_VALUE_BUFFER:
-        return pointer(rank->buffers[index].address, rank->manifest->buffers[index].bytes,
-                       source->offset);
+        return pointer(kern_rank_address(rank, index, site->slot),
+                       rank->manifest->buffers[index].bytes, source->offset);
     case KERN_VALUE_STATE:
         return pointer(rank->states[index].address, rank->states[index].bytes, source->offset);
     case KERN_VALUE_PARAM:
@@ -198,34 +198,36 @@ static const char *launch_place(struct kern_arena *arena, const struct rank_prog
                                             program->place, call, label, op->name, launch, entry);
 }
 
-static void note_operand(struct rank_program *program, const struct kern_value *arg,
-                         const struct kern_param *param)
+static void note_operand(const struct kern_rank *rank, struct rank_program *program,
+                         const struct kern_value *arg, const struct kern_param *param)
 {
     if (arg->kind == KERN_VALUE_BUFFER) {
+        program->takes |= rank->buffers[arg->ref.index].arrives;
         program->touches_buffer[arg->ref.index] = true;
         program->writes_buffer[arg->ref.index] |= param->direction != KERN_IN;
     }
 }
 
 static bool compile_call(struct kern_rank *rank, struct rank_program *program, size_t index,
-                         struct kern_diag *diag)
+                         uint32_t slot, struct kern_diag *diag)
 {
     const struct kern_call *call = &program->declared->calls[index];
     const struct kern_op *op = &rank->manifest->ops[call->op.index];
     const uint32_t *functions = rank->modules.launch_functions[call->op.index];
+    struct rank_value *args = kern_arena_array(&rank->arena, call->n_args, sizeof(*args));
     struct rank_call_site site = {
         .rank = rank,
         .program = program,
         .call = call,
         .op = op,
+        .args = args,
         .scratch = rank->scratch[call->op.index],
+        .slot = slot,
     };
-    struct rank_value *args = kern_arena_array(&rank->arena, call->n_args, sizeof(*args));
     for (size_t a = 0; a < call->n_args; a++) {
         args[a] = rank_value_of(&site, &call->args[a]);
-        note_operand(program, &call->args[a], &op->params[a]);
+        note_operand(rank, program, &call->args[a], &op->params[a]);
     }
-    site.args = args;
     for (size_t l = 0; l < op->n_launches; l++) {
         const struct kern_launch *declared = &op->launches[l];
         site.launch = &program->launches[program->n_launches++];
@@ -253,8 +255,19 @@ static void list_peers(struct kern_rank *rank, struct rank_program *program)
     }
 }
 
+static void list_errors(struct kern_rank *rank, struct rank_program *program)
+{
+    uint32_t n_buffers = rank->manifest->n_buffers;
+    program->errors = kern_arena_array(&rank->arena, n_buffers, sizeof(*program->errors));
+    for (uint32_t b = 0; b < n_buffers; b++) {
+        if (program->writes_buffer[b] && rank->manifest->buffers[b].fill == KERN_FILL_ERROR) {
+            program->errors[program->n_errors++] = b;
+        }
+    }
+}
+
 static bool compile_program(struct kern_rank *rank, const struct kern_program *declared,
-                            struct rank_program *program, struct kern_diag *diag)
+                            uint32_t slot, struct rank_program *program, struct kern_diag *diag)
 {
     const struct kern_manifest *manifest = rank->manifest;
     struct kern_arena *arena = &rank->arena;
@@ -274,12 +287,13 @@ static bool compile_program(struct kern_rank *rank, const struct kern_program *d
     program->uses_communicator = kern_arena_array(arena, manifest->n_groups, sizeof(bool));
     for (size_t c = 0; c < declared->n_calls; c++) {
         program->call_first[c] = program->n_launches;
-        if (!compile_call(rank, program, c, diag)) {
+        if (!compile_call(rank, program, c, slot, diag)) {
             return false;
         }
     }
     program->call_first[declared->n_calls] = program->n_launches;
     list_peers(rank, program);
+    list_errors(rank, program);
     return true;
 }
 
@@ -294,11 +308,17 @@ bool kern_rank_compile(struct kern_rank *rank, struct kern_diag *diag)
         !rank_host_weights_adopted(rank, diag)) {
         return false;
     }
+    uint32_t n = manifest->n_programs, slots = rank->arrivals.slots > 0 ? rank->arrivals.slots : 1;
     struct rank_program *programs =
-        kern_arena_array(&rank->arena, manifest->n_programs, sizeof(*programs));
-    for (uint32_t p = 0; p < manifest->n_programs; p++) {
-        if (!compile_program(rank, &manifest->programs[p], &programs[p], diag)) {
-            return false;
+        kern_arena_array(&rank->arena, (size_t)n * slots, sizeof(*programs));
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        for (uint32_t p = 0; p < n; p++) {
+            // One that takes nothing is the same for all slots.
+            if ((slot == 0 || programs[p].takes) &&
+                !compile_program(rank, &manifest->programs[p], slot,
+                                 &programs[(size_t)slot * n + p], diag)) {
+                return false;
+            }
         }
     }
     rank->programs = programs;

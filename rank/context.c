@@ -24,6 +24,35 @@ bool rank_synchronize(const struct kern_rank *rank, const char *what, struct ker
     return KERN_CU(rank->device, diag, what, cuStreamSynchronize, rank->stream);
 }
 
+bool rank_items_open(struct kern_rank *rank, struct kern_diag *diag)
+{
+    const char *what = "making the events of a step";
+    for (uint32_t i = 0; i < rank->most_in_flight; i++) {
+        struct rank_item *item = &rank->items[i];
+        if (!KERN_CU(rank->device, diag, what, cuEventCreate, &item->start, CU_EVENT_DEFAULT) ||
+            !KERN_CU(rank->device, diag, what, cuEventCreate, &item->end, CU_EVENT_DEFAULT) ||
+            !KERN_CU(rank->device, diag, what, cuEventCreate, &item->done,
+                     CU_EVENT_DISABLE_TIMING)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void rank_items_close(struct kern_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->most_in_flight; i++) {
+        struct rank_item *item = &rank->items[i];
+        CUevent events[] = {item->start, item->end, item->done};
+        for (size_t e = 0; e < sizeof(events) / sizeof(*events); e++) {
+            if (events[e] != NULL) {
+                rank->device->cu.cuEventDestroy(events[e]);
+            }
+        }
+        *item = (struct rank_item){0};
+    }
+}
+
 bool rank_context_open(struct kern_rank *rank, struct kern_diag *diag)
 {
     const struct kern_device *device = rank->device;
@@ -41,10 +70,7 @@ bool rank_context_open(struct kern_rank *rank, struct kern_diag *diag)
     if (!rank_enter(rank, diag) ||
         !KERN_CU(device, diag, "making the compute stream", cuStreamCreate, &rank->stream,
                  CU_STREAM_NON_BLOCKING) ||
-        !KERN_CU(device, diag, "making the events of a step", cuEventCreate, &rank->start,
-                 CU_EVENT_DEFAULT) ||
-        !KERN_CU(device, diag, "making the events of a step", cuEventCreate, &rank->end,
-                 CU_EVENT_DEFAULT)) {
+        !rank_items_open(rank, diag)) {
         rank_context_close(rank);
         return false;
     }
@@ -54,19 +80,13 @@ bool rank_context_open(struct kern_rank *rank, struct kern_diag *diag)
 void rank_context_close(struct kern_rank *rank)
 {
     const struct kern_cuda *cu = &rank->device->cu;
-    if (rank->end != NULL) {
-        cu->cuEventDestroy(rank->end);
-    }
-    if (rank->start != NULL) {
-        cu->cuEventDestroy(rank->start);
-    }
+    rank_items_close(rank);
     if (rank->stream != NULL) {
         cu->cuStreamDestroy(rank->stream);
     }
     if (rank->context != NULL) {
         cu->cuDevicePrimaryCtxRelease(rank->cu_device);
     }
-    rank->end = rank->start = NULL;
     rank->stream = NULL;
     rank->context = NULL;
 }

@@ -5,14 +5,11 @@
 // offset is checked before it is followed.
 #include "rank/internal.h"
 
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-
-// Machine number of CUDA device code in an ELF header (the ELF specification's EM_CUDA).
-#define ELF_MACHINE_CUDA 190
+#include "rank/elf.h"
 
 // The header of a container, as nvcc's fatbinary writes it; NVIDIA documents it nowhere.
 #define FATBIN_MAGIC 0xBA55ED50u
@@ -23,19 +20,14 @@ struct fatbin_header {
     uint64_t payload_bytes;
 };
 
-static bool starts_with_elf64(const uint8_t *bytes, size_t length)
-{
-    return length >= sizeof(Elf64_Ehdr) && memcmp(bytes, ELFMAG, SELFMAG) == 0 &&
-           bytes[EI_CLASS] == ELFCLASS64 && bytes[EI_DATA] == ELFDATA2LSB;
-}
-
 enum rank_image_kind rank_image_kind(const uint8_t *bytes, size_t length)
 {
     uint32_t magic = 0;
-    if (starts_with_elf64(bytes, length)) {
+    if (rank_elf_begins(bytes, length)) {
         Elf64_Ehdr header;
         memcpy(&header, bytes, sizeof(header));
-        return header.e_machine == ELF_MACHINE_CUDA ? RANK_IMAGE_CUBIN : RANK_IMAGE_SHARED_OBJECT;
+        return header.e_machine == RANK_ELF_MACHINE_CUDA ? RANK_IMAGE_CUBIN
+                                                         : RANK_IMAGE_SHARED_OBJECT;
     }
     if (length >= sizeof(struct fatbin_header)) {
         memcpy(&magic, bytes, sizeof(magic));
@@ -49,80 +41,10 @@ enum rank_image_kind rank_image_kind(const uint8_t *bytes, size_t length)
                : RANK_IMAGE_UNKNOWN;
 }
 
-// The section table of an ELF file whose bounds hold.
-struct sections {
-    const uint8_t *bytes;
-    const uint8_t *table;
-    uint64_t count;
-    Elf64_Shdr names;
-};
-
-static bool inside(uint64_t offset, uint64_t bytes, size_t length)
-{
-    return offset <= length && bytes <= length - offset;
-}
-
-static Elf64_Shdr section_at(const struct sections *sections, uint64_t index)
-{
-    Elf64_Shdr header;
-    memcpy(&header, sections->table + index * sizeof(header), sizeof(header));
-    return header;
-}
-
-static bool sections_open(const uint8_t *bytes, size_t length, const char *place,
-                          struct sections *sections, struct kern_diag *diag)
-{
-    Elf64_Ehdr header;
-    memcpy(&header, bytes, sizeof(header));
-    *sections = (struct sections){.bytes = bytes};
-    if (header.e_shoff == 0) {
-        return true;
-    }
-    if (header.e_shentsize != sizeof(Elf64_Shdr) ||
-        !inside(header.e_shoff, sizeof(Elf64_Shdr), length)) {
-        return kern_fail(diag, KERN_EXIT_ARTIFACT, place,
-                         "the ELF section table at byte %llu does not lie in the file of %zu bytes",
-                         (unsigned long long)header.e_shoff, length);
-    }
-    sections->table = bytes + header.e_shoff;
-    // From 65280 sections on their number and the index of the names stand in the first section.
-    Elf64_Shdr first = section_at(sections, 0);
-    sections->count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;
-    uint64_t names = header.e_shstrndx != SHN_XINDEX ? header.e_shstrndx : first.sh_link;
-    if (sections->count > (length - header.e_shoff) / sizeof(Elf64_Shdr) ||
-        names >= sections->count) {
-        return kern_fail(diag, KERN_EXIT_ARTIFACT, place,
-                         "%llu ELF sections with their names in section %llu do not fit into the "
-                         "file of %zu bytes",
-                         (unsigned long long)sections->count, (unsigned long long)names, length);
-    }
-    for (uint64_t i = 1; i < sections->count; i++) {
-        Elf64_Shdr section = section_at(sections, i);
-        if (section.sh_type != SHT_NOBITS && !inside(section.sh_offset, section.sh_size, length)) {
-            return kern_fail(diag, KERN_EXIT_ARTIFACT, place,
-                             "ELF section %llu (%llu bytes at %llu) reaches past the end of the "
-                             "file of %zu bytes",
-                             (unsigned long long)i, (unsigned long long)section.sh_size,
-                             (unsigned long long)section.sh_offset, length);
-        }
-    }
-    sections->names = section_at(sections, names);
-    return true;
-}
-
-static bool section_is_named(const struct sections *sections, const Elf64_Shdr *section,
-                             const char *name)
-{
-    size_t bytes = strlen(name) + 1;
-    return sections->names.sh_type == SHT_STRTAB &&
-           inside(section->sh_name, bytes, sections->names.sh_size) &&
-           memcmp(sections->bytes + sections->names.sh_offset + section->sh_name, name, bytes) == 0;
-}
-
 bool rank_elf_check(const uint8_t *bytes, size_t length, const char *place, struct kern_diag *diag)
 {
-    struct sections sections;
-    return sections_open(bytes, length, place, &sections, diag);
+    struct rank_elf elf;
+    return rank_elf_open(bytes, length, place, &elf, diag);
 }
 
 struct split {
@@ -165,29 +87,27 @@ static bool split_range(const uint8_t *bytes, size_t begin, size_t end, const ch
 static bool split_shared_object(const uint8_t *bytes, size_t length, const char *place,
                                 struct split *split, struct kern_diag *diag)
 {
-    struct sections sections;
-    if (!sections_open(bytes, length, place, &sections, diag)) {
+    struct rank_elf elf;
+    if (!rank_elf_open(bytes, length, place, &elf, diag)) {
         return false;
     }
-    for (uint64_t i = 1; i < sections.count; i++) {
-        Elf64_Shdr section = section_at(&sections, i);
-        if (section.sh_type != SHT_NOBITS && section_is_named(&sections, &section, ".nv_fatbin") &&
+    for (uint64_t i = 1; i < elf.count; i++) {
+        Elf64_Shdr section = rank_elf_section(&elf, i);
+        if (section.sh_type != SHT_NOBITS &&
+            rank_elf_section_is(&elf, &section, ".nv_fatbin", "") &&
             !split_range(bytes, section.sh_offset, section.sh_offset + section.sh_size, place,
                          split, diag)) {
             return false;
         }
     }
-    return split->count > 0 ||
-           kern_fail(diag, KERN_EXIT_ARTIFACT, place,
-                     "the shared object has no fatbin container in a section .nv_fatbin: it holds "
-                     "no code for a GPU");
+    return true;
 }
 
 bool rank_fatbin_split(const uint8_t *bytes, size_t length, const char *place,
                        struct rank_span **containers, size_t *count, struct kern_diag *diag)
 {
     struct split split = {0};
-    bool ok = starts_with_elf64(bytes, length)
+    bool ok = rank_elf_begins(bytes, length)
                   ? split_shared_object(bytes, length, place, &split, diag)
                   : split_range(bytes, 0, length, place, &split, diag);
     if (!ok) {

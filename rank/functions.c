@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "rank/layout.h"
 
 // What a block may use without opting in: static and dynamic shared memory together, on every
 // device (the CUDA programming guide's table of compute capabilities).
@@ -26,69 +27,37 @@ struct wanted {
     struct kern_diag *diag;
 };
 
-static uint64_t align_up(uint64_t offset, uint64_t alignment)
+// Asks the driver for the parameters of [function].
+static bool read_layout(const struct wanted *wanted, CUfunction function,
+                        struct rank_layout *layout)
 {
-    return (offset + alignment - 1) / alignment * alignment;
-}
-
-// Whether a parameter of [bytes] bytes after one that ends at [end] may lie at [offset]: scalars
-// and pointers at the next multiple of their own size, an aggregate at a multiple of its alignment,
-// which only the compiler of the kernel knows; C++ types go up to 128.
-static bool offset_fits(const struct kern_param *param, uint64_t end, uint64_t offset)
-{
-    if (param->kind != KERN_PARAM_BYTES) {
-        return offset == align_up(end, kern_param_bytes(param));
-    }
-    for (uint64_t alignment = 1; alignment <= 128; alignment *= 2) {
-        if (offset == align_up(end, alignment)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static const char *declared_layout(struct kern_arena *arena, const struct kern_launch *launch)
-{
-    const char *text = "";
-    for (size_t i = 0; i < launch->n_params; i++) {
-        char param[32];
-        text = kern_arena_print(arena, "%s%s%s: %u bytes", text, i == 0 ? "" : ", ",
-                                kern_param_text(&launch->params[i], param),
-                                kern_param_bytes(&launch->params[i]));
-    }
-    return text;
-}
-
-// Compares the layout of [function] with the launch's. *[layout] gets it as text.
-static bool layout_matches(const struct wanted *wanted, CUfunction function, bool *matches,
-                           const char **layout)
-{
-    const struct kern_launch *launch = wanted->launch;
-    const char *text = "";
-    uint64_t end = 0;
-    bool same = true;
-    size_t count = 0;
-    for (;; count++) {
+    for (;;) {
         size_t offset = 0, bytes = 0;
         CUresult result =
-            wanted->rank->device->cu.cuFuncGetParamInfo(function, count, &offset, &bytes);
+            wanted->rank->device->cu.cuFuncGetParamInfo(function, layout->count, &offset, &bytes);
         if (result == CUDA_ERROR_INVALID_VALUE) {
-            break;
+            return true;
         }
         if (!kern_cuda_check(wanted->rank->device, result, "cuFuncGetParamInfo", wanted->place,
                              wanted->diag)) {
             return false;
         }
-        same = same && count < launch->n_params &&
-               bytes == kern_param_bytes(&launch->params[count]) &&
-               offset_fits(&launch->params[count], end, offset);
-        end = offset + bytes;
-        text = kern_arena_print(&wanted->diag->arena, "%s%s%zu bytes at %zu", text,
-                                count == 0 ? "" : ", ", bytes, offset);
+        rank_layout_add(layout, offset, bytes);
     }
-    *matches = same && count == launch->n_params;
-    *layout = text;
-    return true;
+}
+
+// Compares the layout of [function] with the launch's. *[text] gets it.
+static bool layout_matches(const struct wanted *wanted, CUfunction function, bool *matches,
+                           const char **text)
+{
+    struct rank_layout layout = {0};
+    bool ok = read_layout(wanted, function, &layout);
+    if (ok) {
+        *matches = rank_layout_misfit(&layout, wanted->launch) == KERN_NONE;
+        *text = rank_layout_text(&wanted->diag->arena, &layout);
+    }
+    free(layout.items);
+    return ok;
 }
 
 // Finds the function in the modules of the launch's artifact. *[function] stays NULL if none fits,
@@ -138,7 +107,7 @@ static bool report_unresolved(const struct wanted *wanted, const char *layouts)
                      "the parameters of entry %s in module %s (%s) are %s, the manifest declares "
                      "(%s)",
                      launch->entry, wanted->module->name, wanted->module->source, layouts,
-                     declared_layout(&wanted->diag->arena, launch));
+                     rank_layout_declared(&wanted->diag->arena, launch));
 }
 
 // The index of [handle] in the rank's functions, where it is added if it is new.

@@ -203,7 +203,7 @@ static bool launch_cublaslt(struct kern_rank *rank, const struct rank_builtin *b
         rank->blas.lt, builtin->gemm->desc, &one, rank_operand_pointer(builtin, KERN_ROLE_W),
         plan->w, rank_operand_pointer(builtin, KERN_ROLE_A), plan->a,
         builtin->info->accumulates ? &one : &zero, c, plan->c, c, plan->c, &plan->algo,
-        (void *)(uintptr_t)rank->blas.workspace, RANK_WORKSPACE_BYTES, rank->stream);
+        (void *)(uintptr_t)rank->blas.workspace, KERN_GEMM_WORKSPACE, rank->stream);
     return status == CUBLAS_STATUS_SUCCESS ||
            refused(builtin, shape, status, "cublasLtMatmul", diag);
 }

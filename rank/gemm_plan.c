@@ -53,7 +53,7 @@ static bool prefer(struct kern_rank *rank, const struct rank_builtin *builtin,
 static bool make_preference(struct kern_rank *rank, const struct rank_builtin *builtin,
                             struct kern_diag *diag)
 {
-    uint64_t workspace = RANK_WORKSPACE_BYTES;
+    uint64_t workspace = KERN_GEMM_WORKSPACE;
     uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     uint32_t a = rank_gemm_alignment(builtin, KERN_ROLE_A);
     uint32_t w = rank_gemm_alignment(builtin, KERN_ROLE_W);
@@ -184,11 +184,11 @@ static bool take_pinned(struct kern_rank *rank, const struct rank_builtin *built
                          kern_cublas_status_name(status), (int)status,
                          rank_gemm_text(builtin, &plan->shape, &diag->arena));
     }
-    return result.workspaceSize <= RANK_WORKSPACE_BYTES ||
+    return result.workspaceSize <= KERN_GEMM_WORKSPACE ||
            kern_fail(diag, KERN_EXIT_ARTIFACT, builtin->place,
                      "the pinned algorithm needs %zu bytes of workspace for a shape of this call, "
                      "there are %llu: %s",
-                     result.workspaceSize, RANK_WORKSPACE_BYTES,
+                     result.workspaceSize, KERN_GEMM_WORKSPACE,
                      rank_gemm_text(builtin, &plan->shape, &diag->arena));
 }
 

@@ -157,8 +157,15 @@ bool kern_rank_prepare(struct kern_rank *rank, uint32_t program, const uint64_t 
     if (run == NULL) {
         return false;
     }
-    return !rank_graph_wanted(rank, run) ||
-           (rank_enter(rank, diag) && rank_graph_get(rank, run, vars, diag) != NULL);
+    if (!rank_graph_wanted(rank, run)) {
+        return true;
+    }
+    uint32_t variants = run->takes ? rank->arrivals.slots : 1;
+    bool ok = rank_enter(rank, diag);
+    for (uint32_t i = 0; ok && i < variants; i++) {
+        ok = rank_graph_get(rank, rank_arrivals_program(rank, run, i), vars, diag) != NULL;
+    }
+    return ok;
 }
 
 void rank_graphs_destroy(struct kern_rank *rank)

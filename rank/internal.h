@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "manifest/sources.h"
+#include "rank/digests.h"
 #include "rank/domain.h"
 #include "rank/graph.h"
 #include "rank/launch_list.h"
@@ -44,8 +45,12 @@ struct rank_buffer {
     struct kern_mapping mapping; // exported ones
     void *host;                  // a host-placed weight, mapped at address
     bool fill;                   // of one: this rank is the one that loads it
-    void *staging;               // page-locked, of the buffer's size: input, inout, output
-    CUevent staged;              // input, inout: the last copy out of staging is done
+    bool arrives;                // it is in the arrivals, at the same place of every slot
+    uint8_t *staging;            // page-locked blocks of the buffer's size: input, inout, output
+    uint64_t block;              // bytes from one to the next: inputs and error words have one for
+                                 // every item that may be in flight
+    CUevent *staged;             // input, inout, by block: the last copy out of it is done
+    uint64_t writes;             // input, inout: so far
     bool filled;                 // peers: their addresses are there
 };
 
@@ -86,6 +91,24 @@ struct rank_timing {
     bool marking; // launches are issued by themselves now
 };
 
+// The slots for what the stage before hands over.
+struct rank_arrivals {
+    struct kern_mapping mapping;
+    uint64_t slot_bytes;
+    uint32_t slots; // 0: no stage is before
+};
+
+// An item in flight, or one whose place is free.
+struct rank_item {
+    CUevent start, end; // round the calls
+    CUevent done;       // what follows them is done as well
+    CUevent last;       // of the two, the one that ends the item
+    const struct rank_program *program;
+    uint64_t number;                       // items before it
+    size_t launches;                       // that were issued
+    const struct rank_launch *last_launch; // the last one that was launched, or NULL
+};
+
 struct rank_communicator {
     bool needed;     // some launch names the group
     ncclComm_t comm; // NULL: not joined
@@ -98,6 +121,8 @@ struct kern_rank {
     const uint32_t *group_index;
     const char *const *kernel_dirs;
     size_t n_kernel_dirs;
+    struct kern_digests *digests;
+    bool scan_multicast;
     uint64_t capacity;
     uint64_t seqs;
     unsigned local_ranks;
@@ -106,7 +131,12 @@ struct kern_rank {
     CUdevice cu_device;
     CUcontext context;
     CUstream stream;
-    CUevent start, end; // round the launches of the program last issued
+    struct rank_item *items; // most_in_flight of them, used in turn
+    uint32_t most_in_flight;
+    uint64_t issued, waited; // items, so far
+    struct kern_hand_over hand_over;
+    bool hands_over;
+    uint64_t handed; // items that went through the hand-over, so far
 
     struct rank_modules modules;
 
@@ -116,7 +146,8 @@ struct kern_rank {
     struct rank_pool pool;
     struct rank_leases leases;
     CUdeviceptr **scratch; // per op, per scratch
-    struct rank_program *programs;
+    struct rank_arrivals arrivals;
+    struct rank_program *programs; // by slot of the arrivals; within it, by manifest index
     enum kern_graphs graph_use;
     struct rank_graphs *graphs; // NULL: none was captured
     struct kern_export *exports;
@@ -134,10 +165,9 @@ struct kern_rank {
     bool allocated;
     bool derived; // weights are loaded and the derive programs ran
 
-    const struct rank_program *issued; // NULL: nothing was
+    // Of the item that is being issued, or the graph that is being captured.
     size_t issued_launches;
     const struct rank_launch *last_launch; // the last one that was launched, or NULL
-    bool in_flight;
     struct rank_timing timing;
 
     struct kern_arena arena; // names, tables and launch lists: what lives as long as the rank
@@ -155,6 +185,9 @@ void rank_context_close(struct kern_rank *rank);
 // Makes the rank's context current, which every public function does first: a process may hold
 // several ranks, and a rank may change threads.
 bool rank_enter(const struct kern_rank *rank, struct kern_diag *diag);
+// Makes the events of as many items as may be in flight.
+bool rank_items_open(struct kern_rank *rank, struct kern_diag *diag);
+void rank_items_close(struct kern_rank *rank);
 // Waits for the stream.
 bool rank_synchronize(const struct kern_rank *rank, const char *what, struct kern_diag *diag);
 
@@ -170,11 +203,23 @@ struct rank_artifacts {
     size_t count;
     uint32_t *of_module; // per manifest module
 };
+struct rank_search {
+    const struct kern_manifest *manifest;
+    const char *const *kernel_dirs; // in this order, then the content-addressed cache
+    size_t n_kernel_dirs;
+    struct kern_digests *digests; // NULL: none from before
+};
 // Finds the bytes of every module by their digest, or says for each that is missing where it was
 // looked for.
-bool rank_artifacts_find(const struct kern_rank *rank, struct rank_artifacts *artifacts,
+bool rank_artifacts_find(const struct rank_search *asked, struct rank_artifacts *artifacts,
                          struct kern_diag *diag);
 void rank_artifacts_free(struct rank_artifacts *artifacts);
+
+// multicast.c
+// Warns of launches that are given memory of peers and whose kernels copy by multicast, if there is
+// a cuobjdump to tell; else of not knowing it. A manifest without peers is not warned of.
+void rank_multicast_warn(const struct kern_manifest *manifest,
+                         const struct rank_artifacts *artifacts, struct kern_diag *diag);
 
 // fatbin.c
 enum rank_image_kind {
@@ -242,6 +287,14 @@ void rank_checkpoint_close(struct kern_rank *rank);
 bool rank_sources_allocate(struct kern_rank *rank, struct kern_diag *diag);
 void rank_sources_free(struct kern_rank *rank);
 
+// arrivals.c
+// Says which buffers arrive and makes the memory for them.
+bool rank_arrivals_allocate(struct kern_rank *rank, struct kern_diag *diag);
+void rank_arrivals_free(struct kern_rank *rank);
+// [program] as it is compiled for the slot of [item].
+struct rank_program *rank_arrivals_program(const struct kern_rank *rank,
+                                           struct rank_program *program, uint64_t item);
+
 // peers.c
 // Lists what is exported, once everything is allocated.
 void rank_exports_list(struct kern_rank *rank);
@@ -266,6 +319,12 @@ bool rank_communicators_joined(const struct kern_rank *rank, const struct rank_p
 // Whether none of them has met an error since.
 bool rank_communicators_sound(const struct kern_rank *rank, const struct rank_program *program,
                               struct kern_diag *diag);
+
+// io.c
+// Copies the error words of [program] out on the stream, to where a check after the wait for item
+// [number] finds them.
+bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *program,
+                       uint64_t number, struct kern_diag *diag);
 
 // fit.c
 // Makes the kernel launch ready for [vars], which may be NULL if nothing of it depends on vars.

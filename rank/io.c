@@ -37,15 +37,20 @@ bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes,
     if (length == 0) {
         return true;
     }
+    if (memory->arrives) {
+        return kern_fail(diag, KERN_EXIT_USAGE, what, "the stage before writes it");
+    }
+    uint64_t block = memory->writes++ % rank->most_in_flight;
+    uint8_t *staging = memory->staging + block * memory->block;
     // The copy before may still be reading the staging memory.
     if (!rank_enter(rank, diag) ||
-        !KERN_CU(rank->device, diag, what, cuEventSynchronize, memory->staged)) {
+        !KERN_CU(rank->device, diag, what, cuEventSynchronize, memory->staged[block])) {
         return false;
     }
-    memcpy(memory->staging, bytes, length);
-    return KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, memory->address, memory->staging,
-                   length, rank->stream) &&
-           KERN_CU(rank->device, diag, what, cuEventRecord, memory->staged, rank->stream);
+    memcpy(staging, bytes, length);
+    return KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, memory->address, staging, length,
+                   rank->stream) &&
+           KERN_CU(rank->device, diag, what, cuEventRecord, memory->staged[block], rank->stream);
 }
 
 // Copies the first [length] bytes of the buffer to [to] and waits.
@@ -92,22 +97,35 @@ bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t
     return true;
 }
 
-bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag)
+// Where the words of error output [buffer] are copied to for item [number].
+static int32_t *error_words(const struct kern_rank *rank, uint32_t buffer, uint64_t number)
 {
-    const struct kern_manifest *manifest = rank->manifest;
-    const struct rank_program *ran = &rank->programs[program];
-    bool ok = true;
-    for (uint32_t b = 0; b < manifest->n_buffers; b++) {
-        const struct kern_buffer *buffer = &manifest->buffers[b];
-        if (buffer->fill != KERN_FILL_ERROR || !ran->writes_buffer[b]) {
-            continue;
-        }
-        char what[RANK_WHAT];
-        rank_print(what, "reading buffer %s", buffer->name);
-        const int32_t *words = rank->buffers[b].staging;
-        if (!copy_out(rank, b, rank->buffers[b].staging, buffer->bytes, what, diag)) {
+    const struct rank_buffer *memory = &rank->buffers[buffer];
+    return (int32_t *)(void *)(memory->staging + number % rank->most_in_flight * memory->block);
+}
+
+bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *program,
+                       uint64_t number, struct kern_diag *diag)
+{
+    for (size_t e = 0; e < program->n_errors; e++) {
+        uint32_t b = program->errors[e];
+        if (!KERN_CU(rank->device, diag, program->place, cuMemcpyDtoHAsync,
+                     error_words(rank, b, number), rank->buffers[b].address,
+                     rank->manifest->buffers[b].bytes, rank->stream)) {
             return false;
         }
+    }
+    return true;
+}
+
+bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag)
+{
+    const struct rank_program *ran = &rank->programs[program];
+    bool ok = true;
+    for (size_t e = 0; e < ran->n_errors; e++) {
+        const struct kern_buffer *buffer = &rank->manifest->buffers[ran->errors[e]];
+        const int32_t *words =
+            error_words(rank, ran->errors[e], rank->waited > 0 ? rank->waited - 1 : 0);
         size_t i = 0, count = buffer->bytes / sizeof(*words);
         while (i < count && words[i] == 0) {
             i++;
@@ -121,24 +139,74 @@ bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct ker
     return ok;
 }
 
+bool kern_rank_poke_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag)
+{
+    char what[RANK_WHAT];
+    bool ok = rank_enter(rank, diag);
+    for (size_t i = 0; ok && i < count; i++) {
+        rank_print(what, "writing %zu bytes at device address 0x%llx", spans[i].length,
+                   spans[i].address);
+        ok = spans[i].length == 0 ||
+             KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, spans[i].address, spans[i].bytes,
+                     spans[i].length, rank->stream);
+    }
+    // After a failure too: what was queued reads the caller's memory.
+    return rank_synchronize(rank, "writing device memory", diag) && ok;
+}
+
+// Copies the spans to [staging], end to end, and waits.
+static bool peek_staged(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        unsigned char *staging, struct kern_diag *diag)
+{
+    char what[RANK_WHAT];
+    bool ok = true;
+    for (size_t i = 0; ok && i < count; i++) {
+        rank_print(what, "reading %zu bytes at device address 0x%llx", spans[i].length,
+                   spans[i].address);
+        ok = spans[i].length == 0 || KERN_CU(rank->device, diag, what, cuMemcpyDtoHAsync, staging,
+                                             spans[i].address, spans[i].length, rank->stream);
+        staging += spans[i].length;
+    }
+    return rank_synchronize(rank, "reading device memory", diag) && ok;
+}
+
+bool kern_rank_peek_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += spans[i].length;
+    }
+    // A driver makes the caller wait for each copy to memory that is not page-locked.
+    void *staging = NULL;
+    if (bytes == 0) {
+        return true;
+    }
+    if (!rank_enter(rank, diag) ||
+        !KERN_CU(rank->device, diag, "reading device memory", cuMemHostAlloc, &staging, bytes, 0)) {
+        return false;
+    }
+    bool ok = peek_staged(rank, spans, count, staging, diag);
+    const unsigned char *from = staging;
+    for (size_t i = 0; ok && i < count; i++) {
+        memcpy(spans[i].bytes, from, spans[i].length);
+        from += spans[i].length;
+    }
+    rank->device->cu.cuMemFreeHost(staging);
+    return ok;
+}
+
 bool kern_rank_poke(struct kern_rank *rank, CUdeviceptr address, const void *bytes, size_t length,
                     struct kern_diag *diag)
 {
-    char what[RANK_WHAT];
-    rank_print(what, "writing %zu bytes at device address 0x%llx", length, address);
-    return length == 0 || (rank_enter(rank, diag) &&
-                           KERN_CU(rank->device, diag, what, cuMemcpyHtoDAsync, address, bytes,
-                                   length, rank->stream) &&
-                           rank_synchronize(rank, what, diag));
+    struct kern_span span = {address, (void *)(uintptr_t)bytes, length};
+    return kern_rank_poke_all(rank, &span, 1, diag);
 }
 
 bool kern_rank_peek(struct kern_rank *rank, CUdeviceptr address, void *bytes, size_t length,
                     struct kern_diag *diag)
 {
-    char what[RANK_WHAT];
-    rank_print(what, "reading %zu bytes at device address 0x%llx", length, address);
-    return length == 0 || (rank_enter(rank, diag) &&
-                           KERN_CU(rank->device, diag, what, cuMemcpyDtoHAsync, bytes, address,
-                                   length, rank->stream) &&
-                           rank_synchronize(rank, what, diag));
+    struct kern_span span = {address, bytes, length};
+    return kern_rank_peek_all(rank, &span, 1, diag);
 }

@@ -63,6 +63,9 @@ struct rank_program {
     bool *reads_var;      // per var: a grid, parameter, field or `when` depends on it
     bool *touches_buffer; // per buffer: an argument of a call
     bool *writes_buffer;
+    bool takes;       // something that arrives is an argument: there is one for every slot
+    uint32_t *errors; // the outputs with fill `error` that it writes
+    size_t n_errors;
     uint32_t *peers; // the peer buffers among those it touches
     size_t n_peers;
     bool *uses_communicator; // per group: a collective over it
@@ -76,6 +79,7 @@ struct rank_call_site {
     const struct kern_op *op;
     const struct rank_value *args; // one per interface param
     const CUdeviceptr *scratch;    // one per scratch of the op
+    uint32_t slot;                 // of the arrivals
     struct rank_launch *launch;    // the launch being made
 };
 

@@ -32,18 +32,40 @@ static uint64_t *account(struct kern_rank *rank, const struct kern_buffer *buffe
     return NULL;
 }
 
+// Of the blocks of page-locked memory: a cache line.
+#define BLOCK_ALIGNMENT 64
+
 // Page-locked memory that inputs are written from and outputs are read to.
 static bool allocate_staging(struct kern_rank *rank, const struct kern_buffer *buffer,
                              struct rank_buffer *memory, struct kern_diag *diag)
 {
     char what[RANK_WHAT];
-    rank_print(what, "allocating %llu bytes of page-locked host memory for buffer %s",
-               (unsigned long long)buffer->bytes, buffer->name);
-    if (!KERN_CU(rank->device, diag, what, cuMemHostAlloc, &memory->staging, buffer->bytes, 0)) {
+    bool output = buffer->kind == KERN_OUTPUT;
+    bool single = output && buffer->fill != KERN_FILL_ERROR;
+    uint32_t blocks = single ? 1 : rank->most_in_flight;
+    rank_print(what, "allocating %u times %llu bytes of page-locked host memory for buffer %s",
+               blocks, (unsigned long long)buffer->bytes, buffer->name);
+    uint64_t bytes = 0;
+    if (__builtin_add_overflow(buffer->bytes, BLOCK_ALIGNMENT - 1, &memory->block) ||
+        __builtin_mul_overflow(memory->block -= memory->block % BLOCK_ALIGNMENT, blocks, &bytes)) {
+        return kern_fail(diag, KERN_EXIT_DEVICE, what, "they exceed 2^64 bytes");
+    }
+    void *staging = NULL;
+    if (!KERN_CU(rank->device, diag, what, cuMemHostAlloc, &staging, bytes, 0)) {
         return false;
     }
-    return buffer->kind == KERN_OUTPUT || KERN_CU(rank->device, diag, what, cuEventCreate,
-                                                  &memory->staged, CU_EVENT_DISABLE_TIMING);
+    memory->staging = staging;
+    if (output) {
+        return true;
+    }
+    memory->staged = kern_arena_array(&rank->arena, blocks, sizeof(*memory->staged));
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (!KERN_CU(rank->device, diag, what, cuEventCreate, &memory->staged[i],
+                     CU_EVENT_DISABLE_TIMING)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool allocate_buffer(struct kern_rank *rank, const struct kern_buffer *buffer,
@@ -80,10 +102,13 @@ static bool allocate_buffers(struct kern_rank *rank, struct kern_diag *diag)
 {
     const struct kern_manifest *manifest = rank->manifest;
     rank->buffers = kern_arena_array(&rank->arena, manifest->n_buffers, sizeof(*rank->buffers));
+    if (!rank_arrivals_allocate(rank, diag)) {
+        return false;
+    }
     for (uint32_t b = 0; b < manifest->n_buffers; b++) {
         const struct kern_buffer *buffer = &manifest->buffers[b];
         if (buffer->kind != KERN_SOURCE && buffer->placement != KERN_ON_HOST &&
-            !allocate_buffer(rank, buffer, &rank->buffers[b], diag)) {
+            !rank->buffers[b].arrives && !allocate_buffer(rank, buffer, &rank->buffers[b], diag)) {
             return false;
         }
     }
@@ -94,8 +119,10 @@ static void free_buffer(const struct kern_rank *rank, uint32_t buffer)
 {
     const struct kern_cuda *cu = &rank->device->cu;
     struct rank_buffer *memory = &rank->buffers[buffer];
-    if (memory->staged != NULL) {
-        cu->cuEventDestroy(memory->staged);
+    for (uint32_t i = 0; memory->staged != NULL && i < rank->most_in_flight; i++) {
+        if (memory->staged[i] != NULL) {
+            cu->cuEventDestroy(memory->staged[i]);
+        }
     }
     if (memory->staging != NULL) {
         cu->cuMemFreeHost(memory->staging);
@@ -104,7 +131,7 @@ static void free_buffer(const struct kern_rank *rank, uint32_t buffer)
         rank_host_weight_free(rank, buffer);
     } else if (memory->mapping.mapped != 0) {
         kern_vmm_destroy(rank->device, &memory->mapping);
-    } else if (memory->address != 0) {
+    } else if (memory->address != 0 && !memory->arrives) {
         cu->cuMemFree(memory->address);
     }
     *memory = (struct rank_buffer){0};
@@ -171,6 +198,7 @@ void rank_memory_free(struct kern_rank *rank)
         free_buffer(rank, b);
     }
     rank->buffers = NULL;
+    rank_arrivals_free(rank);
     rank->allocated = false;
     rank->memory = (struct kern_rank_memory){0};
     rank->n_exports = 0;

@@ -78,6 +78,11 @@ static bool load_containers(struct kern_rank *rank, const struct rank_artifact *
         ok = load_container(rank, artifact, index, spans[i], &loaded, diag);
     }
     free(spans);
+    if (ok && count == 0) {
+        return kern_fail(diag, KERN_EXIT_ARTIFACT, artifact->path,
+                         "the shared object has no fatbin container in a section .nv_fatbin: it "
+                         "holds no code for a GPU");
+    }
     if (ok && loaded == 0) {
         return kern_fail(diag, KERN_EXIT_ARTIFACT, artifact->path,
                          "none of its %zu fatbin containers has code for this device", count);
@@ -111,13 +116,18 @@ static bool load_artifact(struct kern_rank *rank, const struct rank_artifact *ar
 
 bool kern_rank_load_modules(struct kern_rank *rank, struct kern_diag *diag)
 {
+    const struct rank_search search = {rank->manifest, rank->kernel_dirs, rank->n_kernel_dirs,
+                                       rank->digests};
     struct rank_artifacts artifacts;
-    if (!rank_enter(rank, diag) || !rank_artifacts_find(rank, &artifacts, diag)) {
+    if (!rank_enter(rank, diag) || !rank_artifacts_find(&search, &artifacts, diag)) {
         return false;
     }
     bool ok = true;
     for (uint32_t i = 0; ok && i < artifacts.count; i++) {
         ok = load_artifact(rank, &artifacts.items[i], i, diag);
+    }
+    if (ok && rank->scan_multicast && rank->device->kind == KERN_DEVICE_CUDA) {
+        rank_multicast_warn(rank->manifest, &artifacts, diag);
     }
     uint32_t n_modules = rank->manifest->n_modules;
     rank->modules.artifact_of = kern_arena_array(&rank->arena, n_modules, sizeof(uint32_t));

@@ -30,7 +30,8 @@ void rank_exports_list(struct kern_rank *rank)
     rank->n_exports = 0;
     uint32_t b = 0, s = 0;
     for (;;) {
-        while (b < manifest->n_buffers && !manifest->buffers[b].exported) {
+        while (b < manifest->n_buffers &&
+               (!manifest->buffers[b].exported || rank->buffers[b].arrives)) {
             b++;
         }
         while (s < manifest->n_states && !kern_state_is_exported(manifest, s)) {

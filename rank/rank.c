@@ -27,11 +27,16 @@ static void copy_config(struct kern_rank *rank, const struct kern_rank_config *c
     rank->group_index = group_index;
     rank->kernel_dirs = dirs;
     rank->n_kernel_dirs = config->n_kernel_dirs;
+    rank->digests = config->digests;
+    rank->scan_multicast = config->scan_multicast;
     rank->capacity = config->capacity;
     rank->seqs = config->seqs;
     rank->graph_use = config->graphs;
     rank->local_ranks = config->local_ranks > 0 ? config->local_ranks : 1;
     rank->progress = config->progress;
+    rank->most_in_flight = config->in_flight > 0 ? config->in_flight : 1;
+    rank->items = kern_arena_array(&rank->arena, rank->most_in_flight, sizeof(*rank->items));
+    rank->arrivals.slots = config->arrivals;
     rank_host_weights_list(rank);
 }
 

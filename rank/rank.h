@@ -15,6 +15,7 @@
 #include "base/diag.h"
 #include "device/device.h"
 #include "manifest/manifest.h"
+#include "rank/digests.h"
 #include "rank/domain.h"
 #include "rank/vmm.h"
 
@@ -41,11 +42,17 @@ struct kern_rank_config {
     const uint32_t *group_index;          // this rank's index in each group, by group
     const char *const *kernel_dirs;       // where artifacts are looked for, in this order, then
     size_t n_kernel_dirs;                 // $KERN_CACHE_DIR or ~/.cache/kern (blobs/<sha256>)
-    uint64_t capacity;                    // tokens that paged states hold; rounded up to pages,
-                                          // and one page more
-    uint64_t seqs;                        // sequences alive at once; slots are two more
+    struct kern_digests *digests; // of files looked at before, outlives the rank; NULL: none
+    bool scan_multicast;          // on a GPU: warn of kernels that copy onto peers'
+                                  // memory by multicast, for which cuobjdump is run
+    uint64_t capacity;            // tokens that paged states hold; rounded up to pages,
+                                  // and one page more
+    uint64_t seqs;                // sequences alive at once; slots are two more
     enum kern_graphs graphs;
     unsigned local_ranks; // of this machine, which share its processors; 0: this is the only one
+    uint32_t in_flight;   // items that may be issued before the first is waited for; 0: 1
+    uint32_t arrivals;    // slots for what arrives from the stage before, used in turn by items;
+                          // 0: there is none, and arriving buffers are written like other inputs
     struct kern_progress progress;
 };
 
@@ -129,6 +136,25 @@ struct kern_export {
 // a state of the same name), the same on every rank. Borrowed from the rank.
 size_t kern_rank_exports(const struct kern_rank *rank, const struct kern_export **exports);
 
+// The memory that the stage before hands its outputs to (manifest/arrivals.h), shareable like what
+// is exported. False if the rank has no slots for arrivals.
+bool kern_rank_arrivals(const struct kern_rank *rank, struct kern_mapping *mapping);
+
+// What goes before and after the calls of an item, an issue of a program that is not run once, in
+// the order of the stream: the hand-over from the stage before and to the one after. [item] counts
+// from 0; both are called while it is issued, and may launch on the rank's stream.
+struct kern_hand_over {
+    bool (*take)(void *context, uint64_t item, struct kern_diag *diag);
+    bool (*give)(void *context, uint64_t item, const uint64_t *vars, struct kern_diag *diag);
+    void *context;
+};
+// [hand_over] is copied.
+void kern_rank_set_hand_over(struct kern_rank *rank, const struct kern_hand_over *hand_over);
+CUstream kern_rank_stream(const struct kern_rank *rank);
+
+// Where [buffer] is for [item].
+CUdeviceptr kern_rank_address(const struct kern_rank *rank, uint32_t buffer, uint64_t item);
+
 // Writes the [count] addresses, in group order, into peer buffer [buffer] and waits for the copy.
 bool kern_rank_fill_peer(struct kern_rank *rank, uint32_t buffer, const CUdeviceptr *addresses,
                          size_t count, struct kern_diag *diag);
@@ -143,13 +169,27 @@ bool kern_rank_set_communicator(struct kern_rank *rank, uint32_t group, ncclComm
 // Forgets all communicators and the graphs, which hold them. Nothing of the rank is running.
 void kern_rank_drop_communicators(struct kern_rank *rank);
 
-// Copies between host memory and device addresses of this rank or of mapped peers, and waits.
+// Bytes of the host, and where they are or go on the device: at an address of this rank or of a
+// mapped peer.
+struct kern_span {
+    CUdeviceptr address;
+    void *bytes;
+    size_t length;
+};
+
+// Copies all spans from the host (poke) or to the host (peek) and waits once, for the last.
+bool kern_rank_poke_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag);
+bool kern_rank_peek_all(struct kern_rank *rank, const struct kern_span *spans, size_t count,
+                        struct kern_diag *diag);
+
+// The same for one.
 bool kern_rank_poke(struct kern_rank *rank, CUdeviceptr address, const void *bytes, size_t length,
                     struct kern_diag *diag);
 bool kern_rank_peek(struct kern_rank *rank, CUdeviceptr address, void *bytes, size_t length,
                     struct kern_diag *diag);
 
-// Stages [length] bytes, a prefix of input or inout buffer [buffer], for the next run. They are
+// Stages [length] bytes, a prefix of input or inout buffer [buffer], for the next item. They are
 // checked against the buffer's domain at [vars]; the copy is ordered on the stream. [bytes] may be
 // reused at once.
 bool kern_rank_write(struct kern_rank *rank, uint32_t buffer, const void *bytes, size_t length,
@@ -165,26 +205,34 @@ bool kern_rank_prepare(struct kern_rank *rank, uint32_t program, const uint64_t 
 // Starts [program] at [vars] on the compute stream and returns without waiting, launch by launch or
 // as a graph, which is captured now unless it was prepared. Every var that the program reads must
 // lie in 1..max. Refused while a peer buffer that it reads is not filled or a
-// communicator that it names not joined.
+// communicator that it names not joined. Of more than config.in_flight items the oldest is
+// forgotten: the wait for a later one covers it.
 bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *vars,
                      struct kern_diag *diag);
 
-// What a wait asks now and then: true ends the wait (another rank failed, a signal came).
+// What a wait asks now and then: whether to go on, to stop (another rank failed, a signal came), or
+// that it has lasted too long.
+enum kern_wait { KERN_WAIT_ON, KERN_WAIT_STOP, KERN_WAIT_LATE };
 struct kern_interrupt {
-    bool (*asked)(void *context);
+    enum kern_wait (*asked)(void *context);
     void *context;
 };
 
-// Waits until all that was issued is done, the deadline (base/clock.h) passes (KERN_EXIT_PEER,
-// names program and last launch), a communicator of the program fails or [interrupt] (may be NULL)
-// says stop.
+// Waits until the oldest item in flight is done, with its hand-over, the deadline (base/clock.h)
+// passes (KERN_EXIT_PEER, names program and last launch), a communicator of the program fails or
+// [interrupt] (may be NULL) ends it. After a failure it is still in flight.
 bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
                     const struct kern_interrupt *interrupt, struct kern_diag *diag);
 
-// Device time of the program last issued and waited for, in nanoseconds.
+// How many items are in flight: issued, and not waited for. And how many may be.
+uint32_t kern_rank_in_flight(const struct kern_rank *rank);
+uint32_t kern_rank_most_in_flight(const struct kern_rank *rank);
+
+// Device time of the calls of the item last waited for, in nanoseconds.
 bool kern_rank_elapsed(const struct kern_rank *rank, uint64_t *nanoseconds, struct kern_diag *diag);
 
-// After this an event follows every launch that is not part of a graph. Programs are compiled.
+// After this an event follows every launch that is not part of a graph. Programs are compiled, and
+// one item is in flight at a time.
 bool kern_rank_time_launches(struct kern_rank *rank, struct kern_diag *diag);
 
 // When a launch began at the earliest, since what was before it on the stream ended then, and when
@@ -203,8 +251,8 @@ bool kern_rank_launch_times(struct kern_rank *rank, const struct kern_launch_tim
 bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t length,
                     struct kern_diag *diag);
 
-// Reads every output with fill `error` that [program] writes; a non-zero word is a KERN_EXIT_PEER
-// error that names buffer, value and program.
+// Looks at every output with fill `error` that [program], the one last waited for, wrote; a
+// non-zero word is a KERN_EXIT_PEER error that names buffer, value and program.
 bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag);
 
 // What a program is made of, for reports.

@@ -24,9 +24,9 @@ bool kern_tensor_json_expect(const struct kern_tensor_json *json, const struct k
 {
     if (node->kind == kind)
         return true;
-    char begin = kind == KERN_JSON_OBJECT ? '{' : kind == KERN_JSON_ARRAY ? '[' : '"';
+    const char *begin = kind == KERN_JSON_OBJECT ? "{" : kind == KERN_JSON_ARRAY ? "[" : "\"";
     return fail(json, node->at,
-                kern_arena_print(&json->diag->arena, "'%c' is expected, '%c' is there", begin,
+                kern_arena_print(&json->diag->arena, "'%s' is expected, '%c' is there", begin,
                                  json->document.text[node->at]));
 }
 

@@ -120,6 +120,47 @@ static bool launch_graph(struct kern_rank *rank, const struct rank_graph *graph,
     return true;
 }
 
+// Whether [program] passes what it makes from stage to stage.
+static bool is_handed(const struct kern_rank *rank, const struct rank_program *program)
+{
+    return rank->hands_over && !program->declared->once;
+}
+
+// Takes the place of the next item, and that of the oldest if all are in flight.
+static struct rank_item *begin_item(struct kern_rank *rank, const struct rank_program *program)
+{
+    if (kern_rank_in_flight(rank) == rank->most_in_flight) {
+        rank->waited++;
+    }
+    struct rank_item *item = &rank->items[rank->issued % rank->most_in_flight];
+    item->program = program;
+    item->number = rank->issued++;
+    item->last = item->end;
+    item->launches = 0;
+    item->last_launch = NULL;
+    rank->issued_launches = 0;
+    rank->last_launch = NULL;
+    return item;
+}
+
+// What follows the calls of an item: its error words for the host, and its hand-over.
+static bool finish_item(struct kern_rank *rank, struct rank_item *item, const uint64_t *vars,
+                        struct kern_diag *diag)
+{
+    const struct rank_program *program = item->program;
+    bool handed = is_handed(rank, program);
+    if (program->n_errors == 0 && !handed) {
+        return true;
+    }
+    if (!rank_errors_fetch(rank, program, item->number, diag) ||
+        (handed && !rank->hand_over.give(rank->hand_over.context, rank->handed++, vars, diag)) ||
+        !KERN_CU(rank->device, diag, program->place, cuEventRecord, item->done, rank->stream)) {
+        return false;
+    }
+    item->last = item->done;
+    return true;
+}
+
 bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *vars,
                      struct kern_diag *diag)
 {
@@ -127,72 +168,98 @@ bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *v
     if (run == NULL || !rank_enter(rank, diag)) {
         return false;
     }
+    run = rank_arrivals_program(rank, run, rank->handed);
     bool as_graph = rank_graph_wanted(rank, run);
     const struct rank_graph *graph = as_graph ? rank_graph_get(rank, run, vars, diag) : NULL;
     if (as_graph ? graph == NULL : !rank_program_fit(rank, run, vars, diag)) {
         return false;
     }
-    if (!KERN_CU(rank->device, diag, run->place, cuEventRecord, rank->start, rank->stream)) {
+    if (is_handed(rank, run) &&
+        !rank->hand_over.take(rank->hand_over.context, rank->handed, diag)) {
         return false;
     }
-    rank->issued = run;
-    rank->issued_launches = 0;
-    rank->last_launch = NULL;
-    rank->in_flight = true;
+    CUevent start = rank->items[rank->issued % rank->most_in_flight].start;
+    if (!KERN_CU(rank->device, diag, run->place, cuEventRecord, start, rank->stream)) {
+        return false;
+    }
+    struct rank_item *item = begin_item(rank, run);
     rank->timing.count = 0;
     rank->timing.marking = rank->timing.n_events > 0 && !as_graph;
     bool ok = as_graph ? launch_graph(rank, graph, diag)
                        : rank_launch_range(rank, run, 0, run->n_launches, vars, diag);
     rank->timing.marking = false;
+    item->launches = rank->issued_launches;
+    item->last_launch = rank->last_launch;
     // After a failure too, so that a wait finds the end of what was launched before it.
-    CUresult recorded = rank->device->cu.cuEventRecord(rank->end, rank->stream);
-    return ok && kern_cuda_check(rank->device, recorded, "cuEventRecord", run->place, diag);
+    CUresult recorded = rank->device->cu.cuEventRecord(item->end, rank->stream);
+    return ok && kern_cuda_check(rank->device, recorded, "cuEventRecord", run->place, diag) &&
+           finish_item(rank, item, vars, diag);
+}
+
+uint32_t kern_rank_in_flight(const struct kern_rank *rank)
+{
+    return (uint32_t)(rank->issued - rank->waited);
+}
+
+uint32_t kern_rank_most_in_flight(const struct kern_rank *rank)
+{
+    return rank->most_in_flight;
 }
 
 // What was issued, for a message: "12 of 40 launches were issued, the last one PLACE".
-static const char *issued_text(const struct kern_rank *rank, struct kern_diag *diag)
+static const char *issued_text(const struct rank_item *item, struct kern_diag *diag)
 {
-    return kern_arena_print(&diag->arena, "%zu of its %zu launches were issued%s%s",
-                            rank->issued_launches, rank->issued->n_launches,
-                            rank->last_launch == NULL ? "" : ", the last one ",
-                            rank->last_launch == NULL ? "" : rank->last_launch->place);
+    return kern_arena_print(&diag->arena, "%zu of its %zu launches were issued%s%s", item->launches,
+                            item->program->n_launches,
+                            item->last_launch == NULL ? "" : ", the last one ",
+                            item->last_launch == NULL ? "" : item->last_launch->place);
+}
+
+// Fails for a wait that has lasted too long.
+static bool refuse_late(const struct rank_item *item, struct kern_diag *diag)
+{
+    return kern_fail(diag, KERN_EXIT_PEER, item->program->place,
+                     "it did not end within the time allowed: a kernel hangs or waits for a peer; "
+                     "%s",
+                     issued_text(item, diag));
 }
 
 bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
                     const struct kern_interrupt *interrupt, struct kern_diag *diag)
 {
-    if (!rank->in_flight) {
+    if (kern_rank_in_flight(rank) == 0) {
         return true;
     }
     if (!rank_enter(rank, diag)) {
         return false;
     }
-    const char *place = rank->issued->place;
+    const struct rank_item *item = &rank->items[rank->waited % rank->most_in_flight];
+    const char *place = item->program->place;
     for (unsigned round = 0;; round += round < UINT32_MAX) {
-        CUresult result = rank->device->cu.cuEventQuery(rank->end);
+        CUresult result = rank->device->cu.cuEventQuery(item->last);
         if (result == CUDA_SUCCESS) {
-            rank->in_flight = false;
+            rank->waited++;
             return true;
         }
         if (result != CUDA_ERROR_NOT_READY) {
             kern_cuda_check(rank->device, result, "cuEventQuery", place, diag);
             return kern_fail(diag, KERN_EXIT_DEVICE, place, "it failed on the device; %s",
-                             issued_text(rank, diag));
+                             issued_text(item, diag));
         }
-        if (round >= ROUNDS_BEFORE_ASKING && !rank_communicators_sound(rank, rank->issued, diag)) {
+        if (round >= ROUNDS_BEFORE_ASKING && !rank_communicators_sound(rank, item->program, diag)) {
             return kern_fail(diag, KERN_EXIT_PEER, place, "a collective of it failed; %s",
-                             issued_text(rank, diag));
+                             issued_text(item, diag));
         }
-        if (kern_deadline_passed(deadline)) {
-            return kern_fail(diag, KERN_EXIT_PEER, place,
-                             "it did not end within the time allowed: a kernel hangs or waits for "
-                             "a peer; %s",
-                             issued_text(rank, diag));
+        enum kern_wait answer = KERN_WAIT_ON;
+        if (interrupt != NULL && round >= ROUNDS_BEFORE_ASKING) {
+            answer = interrupt->asked(interrupt->context);
         }
-        if (interrupt != NULL && round >= ROUNDS_BEFORE_ASKING &&
-            interrupt->asked(interrupt->context)) {
+        if (kern_deadline_passed(deadline) || answer == KERN_WAIT_LATE) {
+            return refuse_late(item, diag);
+        }
+        if (answer == KERN_WAIT_STOP) {
             return kern_fail(diag, KERN_EXIT_PEER, place, "the wait for it was ended; %s",
-                             issued_text(rank, diag));
+                             issued_text(item, diag));
         }
         kern_relax(round);
     }
@@ -200,14 +267,16 @@ bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
 
 bool kern_rank_elapsed(const struct kern_rank *rank, uint64_t *nanoseconds, struct kern_diag *diag)
 {
-    if (rank->issued == NULL || rank->in_flight) {
+    // The place of the item last waited for is taken again only once all places are.
+    if (rank->waited == 0 || kern_rank_in_flight(rank) == rank->most_in_flight) {
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "device time is known of a program that was issued and waited for");
     }
+    const struct rank_item *item = &rank->items[(rank->waited - 1) % rank->most_in_flight];
     float milliseconds = 0;
     if (!rank_enter(rank, diag) ||
-        !KERN_CU(rank->device, diag, rank->issued->place, cuEventElapsedTime, &milliseconds,
-                 rank->start, rank->end)) {
+        !KERN_CU(rank->device, diag, item->program->place, cuEventElapsedTime, &milliseconds,
+                 item->start, item->end)) {
         return false;
     }
     *nanoseconds = (uint64_t)((double)milliseconds * 1e6);

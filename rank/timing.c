@@ -45,18 +45,22 @@ bool kern_rank_launch_times(struct kern_rank *rank, const struct kern_launch_tim
     struct rank_timing *timing = &rank->timing;
     *times = timing->times;
     *count = timing->count;
-    if (rank->in_flight) {
+    if (timing->count == 0) {
+        return true;
+    }
+    if (kern_rank_in_flight(rank) > 0) {
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "launch times are known of a program that was waited for");
     }
     if (!rank_enter(rank, diag)) {
         return false;
     }
+    CUevent start = rank->items[(rank->issued - 1) % rank->most_in_flight].start;
     uint64_t last = 0;
     for (size_t i = 0; i < timing->count; i++) {
         float milliseconds = 0;
         if (!KERN_CU(rank->device, diag, timing->times[i].place, cuEventElapsedTime, &milliseconds,
-                     rank->start, timing->events[i])) {
+                     start, timing->events[i])) {
             return false;
         }
         timing->times[i].begin = last;

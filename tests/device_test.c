@@ -99,14 +99,12 @@ static char *report_of(const struct scene *scene)
 static void expect_texts(const struct scene *scene, const char *const *expected)
 {
     char *report = report_of(scene);
-    for (; *expected; expected++) {
-        if (!strstr(report, *expected)) {
-            print_error("\"%s\" is not in\n%s", *expected, report);
-            free(report);
-            fail();
-        }
-    }
+    while (*expected && strstr(report, *expected))
+        expected++;
+    if (*expected)
+        print_error("\"%s\" is not in\n%s", *expected, report);
     free(report);
+    assert_null(*expected);
 }
 
 #define EXPECT(scene, ...) expect_texts(&(scene), (const char *const[]){__VA_ARGS__, NULL})
@@ -116,7 +114,7 @@ static void auto_takes_a_driver_with_devices(void **state)
     (void)state;
     const struct scene scene = {.preload = {FAKE}, .emu = NOT_A_FILE};
     EXPECT(scene, "kind cuda\n", "version 13000\n", "why the CUDA driver shows 2 devices\n",
-           "library " FAKE "\n", "loading EAGER\n", "code 0\n");
+           ("library " FAKE "\n"), "loading EAGER\n", "code 0\n");
 }
 
 static void module_loading_of_the_user_is_kept(void **state)
@@ -137,7 +135,7 @@ static void auto_takes_emu_without_a_driver(void **state)
     }
     const struct scene scene = {.emu = FAKE_EMU};
     EXPECT(scene, "kind emu\n", "why no CUDA driver (libcuda.so.1: cannot open",
-           "library " FAKE_EMU "\n", "loading EAGER\n", "code 0\n");
+           ("library " FAKE_EMU "\n"), "loading EAGER\n", "code 0\n");
     const struct scene wanted = {.choice = KERN_DEVICE_WANT_CUDA, .emu = FAKE_EMU};
     EXPECT(wanted, "CUDA: no CUDA driver (libcuda.so.1", "ask for emu", "code 5\n");
 }
@@ -148,7 +146,7 @@ static void auto_takes_emu_where_init_fails(void **state)
     const struct scene scene = {
         .preload = {FAKE}, .emu = FAKE_EMU, .settings = {{"DRIVER_INIT", "34"}}};
     EXPECT(scene, "kind emu\n", "why cuInit of " FAKE " returned CUDA_ERROR_STUB_LIBRARY (34)\n",
-           "library " FAKE_EMU "\n", "code 0\n");
+           ("library " FAKE_EMU "\n"), "code 0\n");
     const struct scene wanted = {
         .choice = KERN_DEVICE_WANT_CUDA, .preload = {FAKE}, .settings = {{"DRIVER_INIT", "802"}}};
     EXPECT(wanted, "CUDA: cuInit of " FAKE " returned CUDA_ERROR_SYSTEM_NOT_READY (802)",

@@ -302,7 +302,7 @@ static void every_made_up_value_is_inside(void **state)
                                              KERN_I8,   KERN_I32, KERN_U32,    KERN_I64,
                                              KERN_U64,  KERN_U8,  KERN_FP8E8M0};
     char bytes[8 * 4096];
-    for (size_t d = 0; d < LENGTH(domains); d++)
+    for (size_t d = 0; d < LENGTH(domains); d++) {
         for (size_t t = 0; t < LENGTH(dtypes); t++) {
             const struct kern_domain *domain = &domains[d];
             bool fractional =
@@ -315,6 +315,7 @@ static void every_made_up_value_is_inside(void **state)
                 synthesize("x", dtypes[t], domain, d, bytes, 4096, "value lies in its domain"),
                 !empty);
         }
+    }
 }
 
 static void whole_ranges_are_used(void **state)
@@ -336,20 +337,21 @@ static void whole_ranges_are_used(void **state)
 static void an_unbounded_float_is_normal(void **state)
 {
     (void)state;
-    static float values[100000];
+    enum { COUNT = 100000 };
+    static float values[COUNT];
     double sum = 0, squares = 0;
     size_t within = 0;
-    assert_true(synthesize("x", KERN_F32, NULL, 0, values, LENGTH(values), NULL));
-    for (size_t i = 0; i < LENGTH(values); i++) {
+    assert_true(synthesize("x", KERN_F32, NULL, 0, values, COUNT, NULL));
+    for (size_t i = 0; i < COUNT; i++) {
         sum += values[i];
         squares += (double)values[i] * values[i];
         within += fabsf(values[i]) < 1;
     }
     // Five deviations of each estimate; 68.27 % of a normal distribution lie within one of it, of
     // this one a little less.
-    assert_true(fabs(sum / LENGTH(values)) < 0.016);
-    assert_true(fabs(squares / LENGTH(values) - 1) < 0.023);
-    assert_true(fabs((double)within / LENGTH(values) - 0.68) < 0.01);
+    assert_true(fabs(sum / COUNT) < 0.016);
+    assert_true(fabs(squares / COUNT - 1) < 0.023);
+    assert_true(fabs((double)within / COUNT - 0.68) < 0.01);
 }
 
 static void scales_are_near_one_unless_bounded(void **state)

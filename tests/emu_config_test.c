@@ -91,16 +91,12 @@ static void visible_by_uuid(void **state)
     close(uuid_pipe[0]);
     close(uuid_pipe[1]);
 
-    char whole[64] = "CUDA_VISIBLE_DEVICES=GPU-";
-    char prefix[64];
-    for (int i = 0; i < 16; i++) {
-        char byte[4];
-        snprintf(byte, sizeof byte, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                 uuid[i]);
-        strcat(whole, byte);
-    }
+    char digits[33], whole[80], prefix[80];
+    for (size_t i = 0; i < 16; i++)
+        snprintf(digits + 2 * i, 3, "%02x", uuid[i]);
+    snprintf(whole, sizeof whole, "CUDA_VISIBLE_DEVICES=GPU-%.8s-%.4s-%.4s-%.4s-%s,1", digits,
+             digits + 8, digits + 12, digits + 16, digits + 20);
     snprintf(prefix, sizeof prefix, "%.33s", whole);
-    strcat(whole, ",1");
     wanted_devices = "21";
     EMU_CHILD(check_visible, whole);
     wanted_devices = "2";
@@ -149,12 +145,17 @@ static void malformed_environment(void **state)
         "KERN_EMU_DELAY=cuMemCreate:5",
         "KERN_EMU_DELAY=cuMemCreate:us",
         "KERN_EMU_DELAY=cuMemCreate:5us:1",
+        "KERN_EMU_DELAY_US_MAX=",
+        "KERN_EMU_DELAY_US_MAX=-5",
+        "KERN_EMU_DELAY_US_MAX=5us",
+        "KERN_EMU_DELAY_US_MAX=1000001",
+        "KERN_EMU_SEED=x",
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int ends[2];
         char row[64];
         char text[512];
-        strcpy(row, rows[i]);
+        snprintf(row, sizeof row, "%s", rows[i]);
         assert_int_equal(pipe(ends), 0);
         complaints = ends[1];
         int status = emu_child_status(init_fails, (char *[]){row, NULL});
@@ -250,6 +251,75 @@ static void faults(void **state)
     EMU_CHILD(first_valid_one_fails, "KERN_EMU_FAIL=cuMemAlloc:1");
 }
 
+static int ended_by(const char *variable)
+{
+    char row[64];
+    snprintf(row, sizeof row, "%s", variable);
+    return emu_child_status(second_fails, (char *[]){row, NULL});
+}
+
+// The child ends 1 if the call returns, which it does for another rank only.
+static void ends(void **state)
+{
+    (void)state;
+    int status = ended_by("KERN_EMU_FAIL=cuMemAlloc:2:kill");
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    status = ended_by("KERN_EMU_FAIL=cuMemAlloc:2:abort");
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    status = ended_by("KERN_EMU_FAIL=cuMemAlloc:2:exit");
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 70);
+    EMU_CHILD(none_fails, "KERN_EMU_FAIL=cuMemAlloc:2:kill@1", "OMPI_COMM_WORLD_RANK=0");
+}
+
+// A stopped process goes on where it was, and nothing has failed.
+static void stopped(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("KERN_EMU_FAIL", "cuMemAlloc:2:stop", 1);
+        none_fails();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void allocate_and_exit(void)
+{
+    emu_begin();
+    OK(allocate());
+    OK(allocate());
+    exit(0);
+}
+
+// Two processes add to one file; what was not called has no line.
+static void calls(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/kern-emu-calls-XXXXXX", row[64], text[1024];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    snprintf(row, sizeof row, "KERN_EMU_CALLS=%s", path);
+    EMU_CHILD(allocate_and_exit, row, "OMPI_COMM_WORLD_RANK=0");
+    EMU_CHILD(allocate_and_exit, row, "OMPI_COMM_WORLD_RANK=1");
+    EMU_CHILD(allocate_and_exit, "OMPI_COMM_WORLD_RANK=2");
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    unlink(path);
+    text[n < 0 ? 0 : n] = '\0';
+    assert_non_null(strstr(text, "0 cuInit 1\n"));
+    assert_non_null(strstr(text, "0 cuMemAlloc 2\n"));
+    assert_non_null(strstr(text, "1 cuMemAlloc 2\n"));
+    assert_null(strstr(text, "2 cuMemAlloc"));
+    assert_null(strstr(text, "cuMemFree"));
+}
+
 // After a fault that ends a context, everything in that context fails with it, and nothing else.
 static void sticky_fault(void)
 {
@@ -311,6 +381,9 @@ int main(void)
         cmocka_unit_test(visible_by_uuid),
         cmocka_unit_test(malformed_environment),
         cmocka_unit_test(faults),
+        cmocka_unit_test(ends),
+        cmocka_unit_test(stopped),
+        cmocka_unit_test(calls),
         cmocka_unit_test(sticky_faults),
         cmocka_unit_test(delays),
     };

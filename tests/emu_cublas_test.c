@@ -145,7 +145,8 @@ static void in_refusals(void)
     emu_begin();
     cublasHandle_t handle;
     BLAS_OK(cublasCreate(&handle));
-    void *w = device_bytes(8 * 16 * 2), *a = device_bytes(4 * 16 * 2), *c = device_bytes(8 * 4 * 4);
+    void *w = device_bytes(sizeof(uint16_t[8][16])), *a = device_bytes(sizeof(uint16_t[4][16]));
+    void *c = device_bytes(sizeof(float[8][4]));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct arguments *x = &cases[i];
         cublasStatus_t status =

@@ -101,7 +101,8 @@ FAULTS KERNEL(divide)
 {
     UNUSED_LAUNCH;
     volatile int32_t *at = ARG(volatile int32_t *, 0);
-    *at = *at / *at;
+    int32_t divisor = *at;
+    *at = *at / divisor;
     return 0;
 }
 

@@ -64,6 +64,15 @@ static inline void fixture_close(void)
     assert_ok(cuDevicePrimaryCtxRelease(0));
 }
 
+// The same, of a device on which the tests have left nothing that runs.
+static inline void fixture_close_empty(void)
+{
+    struct kern_emu_stats stats;
+    assert_int_equal(kern_emu_stats(0, &stats), 0);
+    assert_int_equal(stats.streams + stats.events + stats.graphs + stats.graph_execs, 0);
+    fixture_close();
+}
+
 static inline CUmodule fixture_load(void)
 {
     size_t bytes;

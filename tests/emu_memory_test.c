@@ -6,8 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096 };
-
+#define PAGE ((size_t)4096)
 #define GRANULE ((size_t)2 << 20)
 
 static void in_allocations_are_aligned_and_freed(void)

@@ -293,8 +293,8 @@ static void occupancy_follows_threads_and_shared_memory(void **state)
         size_t shared;
         int want;
     } cases[] = {
-        {1024, 0, 2}, {1000, 0, 2},       {256, 0, 8},         {32, 0, 32},
-        {1, 0, 32},   {32, 47 * 1024, 4}, {32, 227 * 1024, 1}, {32, 228 * 1024, 0},
+        {1024, 0, 2}, {1000, 0, 2},      {256, 0, 8},        {32, 0, 32},
+        {1, 0, 32},   {32, 47 << 10, 4}, {32, 227 << 10, 1}, {32, 228 << 10, 0},
     };
     int blocks;
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -55,7 +55,7 @@ static void in_fabric_refusals(void)
     // Freed; then its file descriptor's number is another memory's.
     OK(cuMemRelease(handle));
     EXPECT(ERROR_INVALID_HANDLE, import_fabric(&got, &good));
-    handle = create(FABRIC, G);
+    create(FABRIC, G);
     EXPECT(ERROR_INVALID_HANDLE, import_fabric(&got, &good));
     CHECK(got == 7);
 }

@@ -58,7 +58,7 @@ static void cut(const struct path *path)
         abort();
 }
 
-ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
+ssize_t pread(int fd, void *buf, size_t nbytes, off_t offset)
 {
     static atomic_long reads;
     ssize_t (*next)(int, void *, size_t, off_t) =
@@ -66,8 +66,8 @@ ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
     const char *what = getenv("KERN_TEST_READ");
     const char *colon = what ? strchr(what, ':') : NULL;
     struct path path = path_of(fd);
-    if (!colon || length < LARGE || !is_meant(strchr(what, '@')) || !is_checkpoint(&path))
-        return next(fd, bytes, length, offset);
+    if (!colon || nbytes < LARGE || !is_meant(strchr(what, '@')) || !is_checkpoint(&path))
+        return next(fd, buf, nbytes, offset);
     long first = atol(colon + 1), nth = ++reads;
     if (nth >= first && strncmp(what, "error", 5) == 0) {
         errno = EIO;
@@ -81,15 +81,15 @@ ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
         pause();
     if (nth == first && strncmp(what, "truncate", 8) == 0)
         cut(&path);
-    return next(fd, bytes, length, offset);
+    return next(fd, buf, nbytes, offset);
 }
 
-int posix_fallocate(int fd, off_t offset, off_t length)
+int posix_fallocate(int fd, off_t offset, off_t len)
 {
     int (*next)(int, off_t, off_t) =
         (int (*)(int, off_t, off_t))dlsym(RTLD_NEXT, "posix_fallocate");
     struct path path = path_of(fd);
     if (getenv("KERN_TEST_NO_MEMORY") && strncmp(path.text, "/memfd:kern-", 12) == 0)
         return ENOSPC;
-    return next(fd, offset, length);
+    return next(fd, offset, len);
 }

@@ -52,8 +52,9 @@ struct tally {
 // Where the sequence's token at [position] lies, by both page tables; -1 if they disagree.
 static int64_t slot_of(void *const *args, int32_t sequence, int64_t position)
 {
-    const int32_t *fine = ARG(const int32_t *, FINE_PAGES) + sequence * PAGES;
-    const int32_t *coarse = ARG(const int32_t *, COARSE_PAGES) + sequence * (PAGES * FINE / COARSE);
+    const int32_t *fine = ARG(const int32_t *, FINE_PAGES) + (ptrdiff_t)sequence * PAGES;
+    const int32_t *coarse =
+        ARG(const int32_t *, COARSE_PAGES) + (ptrdiff_t)sequence * (PAGES * FINE / COARSE);
     int64_t slot = (int64_t)fine[position / FINE] * FINE + position % FINE;
     int64_t other = (int64_t)coarse[position / COARSE] * COARSE + position % COARSE;
     return slot == other ? slot : -1;
@@ -130,7 +131,7 @@ static void add_tally(void *const *args, int32_t s, int32_t from, int32_t rows)
 static void propose(void *const *args, int32_t s, int32_t from)
 {
     int64_t position = ARG(const int64_t *, POSITION)[from];
-    int64_t *tokens = ARG(int64_t *, TOKENS) + s * PROPOSED;
+    int64_t *tokens = ARG(int64_t *, TOKENS) + (ptrdiff_t)s * PROPOSED;
     for (int32_t i = 0; i < PROPOSED; i++) {
         tokens[i] = next_of(args, s, position + i + 1);
         if (i + 1 < PROPOSED)

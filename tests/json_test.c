@@ -254,18 +254,21 @@ static void test_repeated_keys(void **state)
 static void test_repeated_keys_of_a_large_object(void **state)
 {
     (void)state;
-    enum { COUNT = 200000 };
-    char *text = kern_calloc(2 * COUNT + 1, 24), *at = text;
-    for (size_t i = 0; i < 2 * COUNT; i++)
-        at += sprintf(at, "%c\"key\\u00%02zx%zu\":0", i ? ',' : '{', 0x61 + i % COUNT % 16,
-                      i % COUNT);
-    strcpy(at, "}");
+    const size_t count = 200000;
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    for (size_t i = 0; i < 2 * count; i++)
+        fprintf(file, "%c\"key\\u00%02zx%zu\":0", i ? ',' : '{', 0x61 + i % count % 16, i % count);
+    fputc('}', file);
+    fclose(file);
     struct kern_json_document document = {0};
     struct kern_json_error error;
-    assert_true(kern_json_parse(&document, text, strlen(text), DEPTH, &error));
-    assert_int_equal(document.repeated, COUNT);
-    assert_false(document.nodes[1 + 2 * (COUNT - 1)].repeated);
-    assert_true(document.nodes[1 + 2 * COUNT].repeated);
+    assert_true(kern_json_parse(&document, text, length, DEPTH, &error));
+    assert_int_equal(document.repeated, count);
+    assert_false(document.nodes[1 + 2 * (count - 1)].repeated);
+    assert_true(document.nodes[1 + 2 * count].repeated);
     kern_json_free(&document);
     free(text);
 }

@@ -2,38 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # kern cut and kern diff: exit codes, what is printed, what is written and what is never written over.
-set -uo pipefail
-
-source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
-kern=${KERN_BUILD:-$source_dir/build}/bin/kern
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/kern_lib.sh
+. "$(dirname "$0")/kern_lib.sh"
 cd "$work" || exit 1
-failed=0
-
-fail() {
-    echo "FAIL  $1"
-    shift
-    [ $# -eq 0 ] || printf '      | %s\n' "$@"
-    failed=1
-}
-
-# kern CODE WORD…: runs it with these words; leaves out and err.
-kern() {
-    local wanted=$1 code
-    shift
-    command="kern $*"
-    "$kern" "$@" >out 2>err </dev/null
-    code=$?
-    [ $code -eq "$wanted" ] || fail "$command: ends with $code, not $wanted" "$(head -5 err)"
-}
 
 says() {
     grep -qE -- "$2" "$1" || fail "$command: \"$2\" is not in $1" "$(head -20 "$1")"
-}
-
-silent() {
-    [ ! -s "$1" ] || fail "$command: $1 is not empty" "$(head -5 "$1")"
 }
 
 # Three layers with a weight of 4 KiB and a state each, behind an embedding of 8 KiB.
@@ -173,5 +147,4 @@ kern 3 diff model.json nothing.json
 kern 2 diff model.json none.json
 kern 2 diff model.json
 
-[ $failed -eq 0 ] && echo "kern cut and kern diff: ok"
-exit $failed
+finish

@@ -4,36 +4,9 @@
 # The tool kern: exit codes, what goes to stdout and what to stderr, and what it prints, compared
 # with tests/data/*.expected. After a change that is meant, KERN_UPDATE=1 tests/kern_tool.sh writes
 # them anew.
-set -uo pipefail
-
-source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
-kern=${KERN_BUILD:-$source_dir/build}/bin/kern
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/kern_lib.sh
+. "$(dirname "$0")/kern_lib.sh"
 cd "$source_dir/tests/data" || exit 1
-[ -x "$kern" ] || {
-    echo "there is no $kern; build first"
-    exit 1
-}
-failed=0
-
-fail() {
-    echo "FAIL  $1"
-    shift
-    [ $# -eq 0 ] || printf '      | %s\n' "$@"
-    failed=1
-}
-
-# kern CODE WORD…: runs it with these words; leaves out and err in $work.
-kern() {
-    local wanted=$1 code
-    shift
-    command="kern $*"
-    "$kern" "$@" >"$work/out" 2>"$work/err" <&0
-    code=$?
-    [ $code -eq "$wanted" ] ||
-        fail "$command: ends with $code, not $wanted" "$(head -5 "$work/err")"
-}
 
 # same STREAM NAME: out or err of the last run is what NAME.expected has.
 same() {
@@ -42,10 +15,6 @@ same() {
     elif ! diff -u "$2.expected" "$work/$1" >"$work/diff"; then
         fail "$command: $1 is not $2.expected" "$(cat "$work/diff")"
     fi
-}
-
-silent() {
-    [ ! -s "$work/$1" ] || fail "$command: $1 is not empty" "$(head -5 "$work/$1")"
 }
 
 says() {
@@ -135,7 +104,7 @@ kern 0 plan kern_serving.json
 same out kern_plan
 kern 0 plan --capacity 1000 --seqs=1 --largest 2 kern_serving.json
 says out '1024 tokens in pages of 16, 3 sequence slots'
-says out 'and 23 more'
+says out 'and 24 more'
 kern 0 plan --json kern_serving.json
 python3 - "$work/out" <<'EOF' || fail "$command: is not the JSON it should be"
 import json, sys
@@ -212,5 +181,4 @@ if [ -w /dev/full ]; then
     [ $? -eq 5 ] || fail "kern show to a full device: does not end with 5"
 fi
 
-[ $failed -eq 0 ] && echo "kern says and ends as it should"
-exit $failed
+finish

@@ -37,8 +37,8 @@ static void stats_of_few_and_many(void **state)
 static void groups_are_a_partition(void **state)
 {
     (void)state;
-    for (uint32_t world = 1; world <= 64; world++)
-        for (uint32_t size = 1; size <= world; size++)
+    for (uint32_t world = 1; world <= 64; world++) {
+        for (uint32_t size = 1; size <= world; size++) {
             for (int layout = KERN_LAYOUT_BLOCK; world % size == 0 && layout <= KERN_LAYOUT_STRIDE;
                  layout++) {
                 bool taken[64] = {false};
@@ -51,6 +51,8 @@ static void groups_are_a_partition(void **state)
                     taken[number * size + index] = true;
                 }
             }
+        }
+    }
 }
 
 static void groups_are_where_the_option_says(void **state)
@@ -98,6 +100,17 @@ static void options_are_read_in_every_spelling(void **state)
     kern_options_free(&options);
     assert_true(parse("-- -odd-name.json", &options, &diag));
     assert_string_equal(options.manifest, "-odd-name.json");
+    assert_int_equal(options.n_stages, 1);
+    kern_options_free(&options);
+    assert_true(parse("--cut 12,24 m.json", &options, &diag));
+    assert_int_equal(options.n_stages, 3);
+    assert_int_equal(options.depth, 2);
+    assert_true(options.cut.count == 2 && options.cut.values[1] == 24);
+    kern_options_free(&options);
+    assert_true(parse("b.json a.json --depth 3", &options, &diag));
+    assert_int_equal(options.n_stages, 2);
+    assert_int_equal(options.depth, 3);
+    assert_string_equal(options.manifests.items[1], "a.json");
     kern_options_free(&options);
     assert_int_equal(diag.count, 0);
 }
@@ -109,7 +122,15 @@ static void wrong_options_are_refused_in_words(void **state)
         const char *line, *text;
     } cases[] = {
         {"", "error: no manifest is named; for example: mpirun -np 8 kern-rank model.json"},
-        {"m.json n.json", "error: n.json: is a second manifest; one is run"},
+        {"m.json n.json --cut 1",
+         "error: --cut: cuts one manifest; 2 are named, which are stages already"},
+        {"m.json --cut 1,b", "error: --cut: \"1,b\" will not do; it takes indices of calls, as in "
+                             "12,24"},
+        {"m.json --depth 3",
+         "error: --depth: is of use with several stages only: name them, or --cut a manifest"},
+        {"a.json b.json --depth 0", "error: --depth: is 1 to 64"},
+        {"a.json b.json --generate 3 --prompt-ids 1",
+         "error: --generate: runs one manifest; through stages programs are driven"},
         {"m.json --stesp=3",
          "error: --stesp=3: is no option; perhaps --steps; kern-rank --help lists them"},
         {"m.json -n", "error: -n: needs a value: N"},
@@ -156,7 +177,6 @@ static void a_trace_has_a_limit(void **state)
     assert_int_equal(trace->limit, 1024);
     for (uint64_t i = 0; i < 2000; i++) {
         char name[16] = "step";
-        assert_int_equal(kern_trace_step(trace, name), i + 1);
         kern_trace_span(trace, KERN_TRACE_STEPS, name, i + 1, 10 * i, 10 * i + 5);
         kern_trace_span(trace, KERN_TRACE_DEVICE, i % 2 ? "odd" : "even", i + 1, 10 * i, 10 * i);
     }
@@ -172,7 +192,29 @@ static void a_trace_has_a_limit(void **state)
     assert_int_equal(trace->limit, KERN_TRACE_SPANS / 2);
     kern_trace_close(trace);
     kern_trace_span(NULL, KERN_TRACE_STEPS, "step", 1, 0, 1);
+    kern_trace_issue(NULL);
     kern_trace_close(NULL);
+}
+
+// Two items in flight: the second begins, on the host and on the device, when the first has ended.
+static void steps_of_a_trace_lie_beside_each_other(void **state)
+{
+    (void)state;
+    struct kern_trace *trace = kern_trace_open(1, 0);
+    kern_trace_issue(trace);
+    kern_trace_issue(trace);
+    uint64_t begun = trace->begun[0];
+    struct kern_trace_span first = kern_trace_step(trace, "step", 1);
+    struct kern_trace_span second = kern_trace_step(trace, "step", 1ull << 40);
+    assert_int_equal(first.number, 1);
+    assert_int_equal(second.number, 2);
+    assert_int_equal(first.end - first.begin, 1);
+    assert_true(second.begin == first.end && second.end >= second.begin);
+    assert_int_equal(trace->count, 4);
+    assert_int_equal(trace->spans[0].row, KERN_TRACE_STEPS);
+    assert_int_equal(trace->spans[0].begin, begun);
+    assert_int_equal(trace->spans[2].begin, trace->spans[0].end);
+    kern_trace_close(trace);
 }
 
 // A clock that is 5000 ahead at first and 7000 a second later, and one that jumps nowhere.
@@ -205,6 +247,7 @@ int main(void)
         cmocka_unit_test(options_are_read_in_every_spelling),
         cmocka_unit_test(wrong_options_are_refused_in_words),
         cmocka_unit_test(a_trace_has_a_limit),
+        cmocka_unit_test(steps_of_a_trace_lie_beside_each_other),
         cmocka_unit_test(clocks_drift_evenly),
         cmocka_unit_test(pairs_are_cut_at_the_last_equals_sign),
     };

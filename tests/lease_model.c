@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "tests/text.h"
 
 uint64_t model_random(struct model *model, uint64_t below)
 {
@@ -33,10 +34,7 @@ void model_create(struct model *model, const char *json, size_t granule, uint64_
                   uint64_t seqs, uint64_t seed)
 {
     static const uint32_t group_index[1];
-    char *text = kern_strdup(json);
-    for (char *c = text; *c != '\0'; c++) {
-        *c = *c == '\'' ? '"' : *c;
-    }
+    char *text = text_requoted(json);
     *model = (struct model){.device = tiny_device(granule), .random = seed};
     model->manifest = kern_manifest_parse(text, strlen(text), "test", &model->diag);
     free(text);

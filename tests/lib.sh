@@ -15,6 +15,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 unset CUDA_VISIBLE_DEVICES KERN_EMU_DEVICES KERN_EMU_MEMORY KERN_EMU_FABRIC KERN_EMU_FAIL KERN_EMU_DELAY
+unset KERN_EMU_CALLS KERN_TEST_AGREEMENT
 
 work=$(mktemp -d)
 
@@ -50,30 +51,41 @@ check() {
     echo failed >>"$work/results"
     echo "FAIL  $what [$*]"
     for file in checked command status out err; do
-        [ -s "$run/$file" ] || continue
+        # Of one run everything is shown once.
+        [ -s "$run/$file" ] && { [ "$file" = checked ] || [ ! -e "$run/shown" ]; } || continue
         echo "      $file:"
         head -60 "$run/$file" | sed 's/^/      | /'
     done
+    touch "$run/shown"
 }
 
 # Not empty where a CUDA driver is.
 gpu=$(ldconfig -p 2>/dev/null | grep -o 'libcuda\.so\.1' | head -1)
 
+# starter RANKS: fills $start with what starts so many ranks. A test may define another.
+starter() {
+    start=(mpirun -np "$1")
+}
+
 # launch RANKS [WORD…]: kern-rank with these words under mpirun, to its end, on emu unless they say
-# otherwise (or $program instead of kern-rank --device emu). Leaves in $run: command, out, err, status, ms.
+# otherwise (or $program instead of kern-rank --device emu), each process by way of the words in
+# $by_way if there are any. Leaves in $run: command, out, err, status, ms.
+by_way=()
 launch() {
-    local ranks=$1 began words
+    local ranks=$1 began words start
     shift
-    words=("$kern_rank" --device emu)
+    words=("${by_way[@]}" "$kern_rank" --device emu)
     [ -n "${program-}" ] && words=("$program")
     words+=("$@")
+    starter "$ranks"
+    rm -f "$run/shown"
     {
-        env | grep -E '^(KERN_EMU|CUDA_VISIBLE)'
-        echo "mpirun -np $ranks ${words[*]}"
+        env | grep -E '^(KERN_EMU|KERN_TEST_AGREE|CUDA_VISIBLE)'
+        echo "${start[*]} ${words[*]}"
     } >"$run/command"
     began=$(date +%s%N)
     env "$mark.$(basename "$run")" TMPDIR="$run/tmp" OMPI_MCA_btl_vader_backing_directory="$run/shm" \
-        timeout -k 2 "${time_limit:-60}" mpirun -np "$ranks" "${words[@]}" \
+        timeout -k 2 $((${time_limit:-60} * ${KERN_TEST_SLOWNESS:-1})) "${start[@]}" "${words[@]}" \
         >"$run/out" 2>"$run/err" </dev/null
     echo $? >"$run/status"
     echo $((($(date +%s%N) - began) / 1000000)) >"$run/ms"
@@ -83,20 +95,21 @@ launch() {
 ended_with() { # CODE
     [ "$(cat "$run/status")" -eq "$1" ]
 }
-# Whether it took less than 5 s; mpirun alone takes 1 s to notice that a process has failed. On a
-# machine that is busy with other things all takes longer, which the start of 8 processes shows: it
-# takes half a second where two processors are free.
+# in_time [SECONDS]: whether it took less than 5 s, after these; mpirun alone takes 1 s to notice that a
+# process has failed. On a machine that is busy with other things all takes longer, which the start of
+# 8 processes shows: it takes half a second where two processors are free.
 in_time() {
-    local took start
-    took=$(cat "$run/ms")
+    local took ready
+    took=$(($(cat "$run/ms") - 1000 * ${1:-0}))
     [ "$took" -lt 5000 ] && return
-    start=$(
+    ready=$(
         use_run "$work/start"
+        by_way=()
         launch 8 --version
         cat "$run/ms"
     )
-    echo "took $took ms; the start of 8 processes takes $start ms"
-    [ "$took" -lt $((start * 6)) ]
+    echo "took $took ms; the start of 8 processes takes $ready ms"
+    [ "$took" -lt $((ready * 6)) ]
 }
 says() { # TEXT, on stderr
     grep -qF -- "$1" "$run/err"
@@ -110,6 +123,20 @@ says_each_once() {
     said=$(grep '^kern-rank: ' "$run/err" |
         sed -E 's/^(kern-rank: [a-z]+: )(all [0-9]+ ranks|ranks? [-0-9,]+( \([^)]*\))?): /\1/' | sort)
     [ -n "$said" ] && [ -z "$(uniq -d <<<"$said")" ] && ! grep -q '^error: ' "$run/err"
+}
+
+# check_refusal CODE WHAT TEXT…: the last run ended soon with CODE, said every TEXT on stderr, nothing
+# twice, and left nothing behind.
+check_refusal() {
+    local code=$1 what=$2 text
+    shift 2
+    check "$what: ends with $code" ended_with "$code"
+    for text in "$@"; do
+        check "$what: says \"$text\"" says "$text"
+    done
+    check "$what: each message comes once" says_each_once
+    check "$what: ends in time" in_time
+    check "$what: nothing is left" nothing_left
 }
 
 # json FILE EXPRESSION: whether a Python expression about the report r is true.
@@ -142,6 +169,28 @@ process_of_rank() {
     done
 }
 
+pids_of_ranks() {
+    processes | sed -n 's/ kern-rank$//p'
+}
+
+# until_runs RANK, until_stops RANK: waits for its process, which is in $pid then; until it is stopped.
+until_runs() {
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        pid=$(process_of_rank "$1")
+        [ -n "$pid" ] && return
+        sleep 0.05
+    done
+}
+until_stops() {
+    local tries
+    until_runs "$1"
+    for ((tries = 0; tries < 600; tries++)); do
+        grep -q '^State:.*T' "/proc/$pid/status" 2>/dev/null && return
+        sleep 0.05
+    done
+}
+
 remains() {
     processes
     find "$run/tmp" "$run/shm" -mindepth 1
@@ -159,11 +208,12 @@ nothing_left() {
     return 1
 }
 
-# job COMMAND…: runs it beside those before, as many at once as there are processors, with a $run of
-# its own. end_jobs waits for all and prints what they printed, in the order of their start.
+# job COMMAND…: runs it beside those before, as many at once as there are processors (or $most_jobs),
+# with a $run of its own. end_jobs waits for all and prints what they printed, in the order of their
+# start.
 jobs=0
 job() {
-    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+    while [ "$(jobs -rp | wc -l)" -ge "${most_jobs:-$(nproc)}" ]; do
         wait -n
     done
     jobs=$((jobs + 1))

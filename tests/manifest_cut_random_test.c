@@ -4,18 +4,9 @@
 // other compute what the whole computes. Workspaces hold something else in every run and results
 // are compared word by word, so a stage that reads what did not arrive is seen. The points that
 // are balanced are compared with the best of all possible ones.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "manifest/cut.h"
 #include "manifest/flow.h"
+#include "tests/text.h"
 
 #define WORDS 8   // of a buffer
 #define REGIONS 3 // of a state, 4 * WORDS bytes apart
@@ -264,8 +255,7 @@ static struct kern_manifest *draw_manifest(void)
     put_declarations(&drawn, programs);
     fclose(drawn.file);
     free(programs);
-    for (char *quote = strchr(drawn.text, '\''); quote; quote = strchr(quote, '\''))
-        *quote = '"';
+    text_swap(drawn.text, '\'', '"');
     struct kern_diag diag = {0};
     struct kern_manifest *manifest =
         kern_manifest_parse(drawn.text, strlen(drawn.text), "drawn", &diag);
@@ -308,6 +298,11 @@ static void fill(struct machine *machine, uint32_t buffer, uint32_t salt)
         machine->buffers[buffer][i] = value_of(machine->manifest->buffers[buffer].name, salt, i);
 }
 
+static uint32_t *region_of(const struct machine *machine, const struct kern_access *access)
+{
+    return machine->states[access->index][access->offset / sizeof(uint32_t[WORDS])];
+}
+
 static void run_call(struct machine *machine, const struct kern_call *call)
 {
     uint32_t number = value_of(call->op.name, 0, 0);
@@ -318,9 +313,8 @@ static void run_call(struct machine *machine, const struct kern_call *call)
         if (access.target == KERN_TARGET_NONE || !access.reads)
             continue;
         bool is_buffer = access.target == KERN_TARGET_BUFFER;
-        const uint32_t *words = is_buffer
-                                    ? machine->buffers[access.index]
-                                    : machine->states[access.index][access.offset / (4 * WORDS)];
+        const uint32_t *words =
+            is_buffer ? machine->buffers[access.index] : region_of(machine, &access);
         for (size_t j = is_buffer ? access.offset / 4 : 0; j < WORDS; j++)
             number = mix(number, words[j]);
     }
@@ -329,8 +323,7 @@ static void run_call(struct machine *machine, const struct kern_call *call)
         if (access.target == KERN_TARGET_NONE || !access.writes)
             continue;
         bool is_buffer = access.target == KERN_TARGET_BUFFER;
-        uint32_t *words = is_buffer ? machine->buffers[access.index]
-                                    : machine->states[access.index][access.offset / (4 * WORDS)];
+        uint32_t *words = is_buffer ? machine->buffers[access.index] : region_of(machine, &access);
         for (size_t j = is_buffer ? access.offset / 4 : 0; j < WORDS; j++)
             words[j] = mix(number, (uint32_t)(16 * i + j));
         if (is_buffer)
@@ -399,7 +392,7 @@ static void step(struct machine *machine, const struct machine *before, const ch
     spoil(machine);
     for (uint32_t i = 0; i < manifest->n_buffers; i++) {
         const struct kern_buffer *buffer = &manifest->buffers[i];
-        if (kern_manifest_arrives(manifest, buffer))
+        if (before && kern_manifest_arrives(manifest, buffer))
             memcpy(machine->buffers[i], words_of(before, buffer->name), sizeof *machine->buffers);
         else if (buffer->kind == KERN_INPUT || buffer->kind == KERN_INOUT)
             fill(machine, i, 100 + number);
@@ -437,7 +430,7 @@ static void compare_results(const struct machine *whole, const struct machine *s
                         continue;
                     uint32_t there =
                         kern_names_find(&manifest->state_names, stage->states[access.index].name);
-                    size_t region = access.offset / (4 * WORDS);
+                    size_t region = access.offset / sizeof(uint32_t[WORDS]);
                     assert_memory_equal(stages[j].states[access.index][region],
                                         whole->states[there][region], sizeof **whole->states);
                 }

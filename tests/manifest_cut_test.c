@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a cut refuses and what its stages look like.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "manifest/cut.h"
 #include "manifest/write.h"
+#include "tests/text.h"
 
 #define EDITS 4
 #define ERRORS 5
@@ -35,41 +26,43 @@
     "{'op': 'attend', 'label': '" label "', 'args': [{'state': '" state                            \
     "'}, {'buf': 'pages'}, {'buf': 'x'}]}"
 
-static const char
-    base
-        [] =
-            "{'schema_version': 7, 'model': 'm', "
-            "'vars': {'n': {'max': 16, 'axis': 'rows'}, 'g': {'max': 4, 'axis': 'groups'}}, "
-            "'states': {'kv0': {'bytes_per_token': 64}, 'kv1': {'bytes_per_token': 32}}, "
-            "'buffers': {" BUFFER("ids",
-                                  "input") ", "
-                                           "'pages': {'dtype': 'i32', 'shape': ['g', 2], 'kind': "
-                                           "'input', "
-                                           "'domain': {'index_into': 'kv0', 'stride': "
-                                           "16}}, " WEIGHT("w0", "weight") ", " WEIGHT("w1", "weigh"
-                                                                                             "t") ", " WEIGHT("w2", "weight") ", " WEIGHT(
-                                               "w3",
-                                               "weight") ", " WEIGHT("w4",
-                                                                     "weight") ", " WEIGHT("src",
-                                                                                           "sour"
-                                                                                           "ce") ","
-                                                                                                 " " BUFFER("x", "workspace") ", " BUFFER("z", "workspace") ", " BUFFER("t", "workspace") ", " BUFFER("rot",
-                                                                                                                                                                                                      "carry") ", " BUFFER("wd", "carry") ", " BUFFER("y", "output") "}, "
-                                                                                                                                                                                                                                                                     "'modules': {'k': {'source': 'k.cubin', 'sha256': "
-                                                                                                                                                                                                                                                                     "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}, "
-                                                                                                                                                                                                                                                                     "'j': {'source': 'j.cubin', 'sha256': "
-                                                                                                                                                                                                                                                                     "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}}, "
-                                                                                                                                                                                                                                                                     "'ops': {" OP(
-                                                                                                                                                                                                                                                                         "mix",
-                                                                                                                                                                                                                                                                         "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'", "g") ", " OP("attend", "'inout state', 'in buffer<i32>', 'inout buffer<i32>'", "g") ", " OP("copy",
-                                                                                                                                                                                                                                                                                                                                                                                                                              "'in buffer<i32>', 'out buffer<i32>'",
-                                                                                                                                                                                                                                                                                                                                                                                                                              "n") ", "
-                                                                                                                                                                                                                                                                                                                                                                                                                                   "'clear': {'params': ['out state'], 'impl': {'launches': [{'module': 'j', 'entry': 'g', "
-                                                                                                                                                                                                                                                                                                                                                                                                                                   "'block': [32, 1, 1], 'grid': ['n', 1, 1]}]}}}, "
-                                                                                                                                                                                                                                                                                                                                                                                                                                   "'programs': {"
-                                                                                                                                                                                                                                                                                                                                                                                                                                   "'decode': {'batch': {'groups': 1, 'rows': 'n'}, 'calls': [" CALL3("mix", "embed", "ids",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "w0",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "x") ", " // 0
+static const char base[] =
+    "{'schema_version': 7, 'model': 'm', "
+    "'vars': {'n': {'max': 16, 'axis': 'rows'}, 'g': {'max': 4, 'axis': 'groups'}}, "
+    "'states': {'kv0': {'bytes_per_token': 64}, 'kv1': {'bytes_per_token': 32}}, "
+    "'buffers': {" BUFFER(
+        "ids",
+        "input") ", "
+                 "'pages': {'dtype': 'i32', 'shape': ['g', 2], 'kind': "
+                 "'input', "
+                 "'domain': {'index_into': 'kv0', 'stride': "
+                 "16}}, " WEIGHT("w0", "weight") ", " WEIGHT(
+                     "w1",
+                     "weigh"
+                     "t") ", " WEIGHT("w2",
+                                      "weight") ", " WEIGHT("w3",
+                                                            "weight") ", " WEIGHT("w4",
+                                                                                  "weight") ","
+                                                                                            " " WEIGHT("src",
+                                                                                                       "sour"
+                                                                                                       "ce") ","
+                                                                                                             " " BUFFER(
+                                                                                                                 "x", "workspace") ", " BUFFER("z", "workspace") ", " BUFFER("t", "workspace") ", " BUFFER("rot", "carry") ", " BUFFER("wd", "carry") ", " BUFFER("y", "output") "}, "
+                                                                                                                                                                                                                                                                                 "'modules': {'k': {'source': 'k.cubin', 'sha256': "
+                                                                                                                                                                                                                                                                                 "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}, "
+                                                                                                                                                                                                                                                                                 "'j': {'source': 'j.cubin', 'sha256': "
+                                                                                                                                                                                                                                                                                 "'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'}}, "
+                                                                                                                                                                                                                                                                                 "'ops': {" OP("mix", "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'", "g") ", " OP("attend",
+                                                                                                                                                                                                                                                                                                                                                                            "'inout state', 'in buffer<i32>', 'inout buffer<i32>'",
+                                                                                                                                                                                                                                                                                                                                                                            "g") ", " OP("copy", "'in buffer<i32>', 'out buffer<i32>'", "n") ", "
+                                                                                                                                                                                                                                                                                                                                                                                                                                             "'clear': {'params': ['out state'], 'impl': {'launches': [{'module': 'j', 'entry': 'g', "
+                                                                                                                                                                                                                                                                                                                                                                                                                                             "'block': [32, 1, 1], 'grid': ['n', 1, 1]}]}}}, "
+                                                                                                                                                                                                                                                                                                                                                                                                                                             "'programs': {"
+                                                                                                                                                                                                                                                                                                                                                                                                                                             "'decode': {'batch': {'groups': 1, 'rows': 'n'}, 'calls': [" CALL3("mix",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "embed",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "ids",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "w0",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "x") ", " // 0
     ATTEND("l0.attend", "kv0") ", "               // 1
     CALL3("mix", "l0.up", "x", "w1", "z") ", "    // 2
     CALL3("mix", "l0.down", "z", "rot", "x") ", " // 3
@@ -86,33 +79,14 @@ static const char
                                           "'prepare': {'derive': true, 'calls': [" CALL2(
                                               "copy", "src", "wd") "]}}}";
 
-struct edit {
-    const char *from; // stands exactly once in the text
-    const char *to;
-};
-
-static char *text_of(const struct edit edits[EDITS])
+static char *text_of(const struct text_edit edits[EDITS])
 {
-    char *text = strdup(base);
-    assert_non_null(text);
-    for (size_t i = 0; i < EDITS && edits && edits[i].from; i++) {
-        char *found = strstr(text, edits[i].from);
-        if (!found || strstr(found + 1, edits[i].from))
-            fail_msg("\"%s\" does not stand exactly once in the text", edits[i].from);
-        size_t size = strlen(text) + strlen(edits[i].to) + 1;
-        char *edited = malloc(size);
-        assert_non_null(edited);
-        snprintf(edited, size, "%.*s%s%s", (int)(found - text), text, edits[i].to,
-                 found + strlen(edits[i].from));
-        free(text);
-        text = edited;
-    }
-    for (char *quote = strchr(text, '\''); quote; quote = strchr(quote, '\''))
-        *quote = '"';
+    char *text = text_edited(base, edits, edits ? EDITS : 0);
+    text_swap(text, '\'', '"');
     return text;
 }
 
-static struct kern_manifest *load(const struct edit edits[EDITS])
+static struct kern_manifest *load(const struct text_edit edits[EDITS])
 {
     struct kern_diag diag = {0};
     char *text = text_of(edits);
@@ -130,7 +104,7 @@ struct refusal {
     const char *name;
     uint64_t points[POINTS];
     size_t n_points;
-    struct edit edits[EDITS];
+    struct text_edit edits[EDITS];
     struct {
         const char *place;
         const char *says; // a part of the message
@@ -288,8 +262,7 @@ static void assert_has(const struct kern_names *names, uint32_t count, const cha
 {
     char copy[256];
     uint32_t named = 0;
-    assert_true(strlen(list) < sizeof copy);
-    strcpy(copy, list);
+    assert_true(snprintf(copy, sizeof copy, "%s", list) < (int)sizeof copy);
     for (char *name = strtok(copy, " "); name; name = strtok(NULL, " "), named++)
         if (kern_names_find(names, name) == KERN_NONE)
             fail_msg("there is no \"%s\"", name);
@@ -372,7 +345,8 @@ static void domains_follow_the_states(void **state)
     (void)state;
     const uint64_t points[] = {4};
     // As it is, the other state stands in. A fixed one does not, so there the domain goes.
-    const struct edit edits[EDITS] = {{"'kv1': {'bytes_per_token': 32}", "'kv1': {'bytes': 32}"}};
+    const struct text_edit edits[EDITS] = {
+        {"'kv1': {'bytes_per_token': 32}", "'kv1': {'bytes': 32}"}};
     struct kern_manifest *whole = load(NULL);
     struct kern_manifest **stages = cut(whole, points, 1);
     assert_string_equal(buffer_of(stages[0], "pages")->domain->index_into.name, "kv0");
@@ -393,7 +367,7 @@ static void lines_prefer_a_state_of_the_same_size(void **state)
 {
     (void)state;
     const uint64_t points[] = {4};
-    const struct edit edits[EDITS] = {
+    const struct text_edit edits[EDITS] = {
         {"'kv0': {'bytes_per_token': 64}, 'kv1': {'bytes_per_token': 32}",
          "'kv0': {'bytes_per_seq': 64}, 'kv1': {'bytes_per_seq': 32}, 'kv2': {'bytes_per_seq': "
          "64}"},
@@ -410,7 +384,7 @@ static void id_follows_the_manifest_and_the_points(void **state)
 {
     (void)state;
     const uint64_t at4[] = {4}, at5[] = {5}, at45[] = {4, 5};
-    const struct edit renamed[EDITS] = {{"'model': 'm'", "'model': 'other'"}};
+    const struct text_edit renamed[EDITS] = {{"'model': 'm'", "'model': 'other'"}};
     struct kern_manifest *whole = load(NULL), *other = load(renamed);
     struct kern_manifest **stages = cut(whole, at4, 1), **again = cut(whole, at4, 1);
     struct kern_manifest **elsewhere = cut(whole, at5, 1), **more = cut(whole, at45, 2);
@@ -453,7 +427,7 @@ static void prepared_results_stay_on_the_last_stage(void **state)
 {
     (void)state;
     const uint64_t points[] = {4};
-    const struct edit edits[EDITS] = {
+    const struct text_edit edits[EDITS] = {
         {CARRY, CARRY ", " BUFFER("told", "output")},
         {CALL2("copy", "w4", "t"), CALL2("copy", "w4", "t") ", " CALL2("copy", "t", "told")}};
     struct kern_manifest *whole = load(edits);

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/names.h"
 #include "manifest/align.h"
 #include "manifest/diff.h"
+#include "tests/text.h"
 
 // Single quotes stand for double ones.
 #define CALL(label, buffer)                                                                        \
@@ -34,10 +25,7 @@ static const char base[] = MANIFEST(BUFFERS() ", " MODULES("k.cubin") ", " OPS("
 static struct kern_manifest *parse(const char *quoted)
 {
     struct kern_diag diag = {0};
-    char *text = strdup(quoted);
-    assert_non_null(text);
-    for (char *quote = strchr(text, '\''); quote; quote = strchr(quote, '\''))
-        *quote = '"';
+    char *text = text_requoted(quoted);
     struct kern_manifest *manifest = kern_manifest_parse(text, strlen(text), "m.json", &diag);
     kern_diag_print(&diag, stderr, 10);
     assert_non_null(manifest);

@@ -79,7 +79,7 @@ static char *write_text(size_t shape)
         else
             at = stpcpy(at, unit);
     }
-    strcpy(at, shapes[shape].after);
+    snprintf(at, (size_t)(text + TEXT_BYTES + 256 - at), "%s", shapes[shape].after);
     return text;
 }
 

@@ -4,17 +4,9 @@
 #ifndef KERN_TESTS_MANIFEST_PARSE_H
 #define KERN_TESTS_MANIFEST_PARSE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/file.h"
 #include "manifest/manifest.h"
+#include "tests/text.h"
 
 // The manifest that uses every key of the schema; the caller frees it.
 static inline char *maximal_text(void)
@@ -27,21 +19,6 @@ static inline char *maximal_text(void)
         kern_diag_print(&diag, stderr, 10);
     assert_non_null(text);
     return text;
-}
-
-// A copy of [text] with the only occurrence of [old] replaced by [new]; the caller frees it.
-static inline char *replaced(const char *text, const char *old, const char *new)
-{
-    const char *at = strstr(text, old);
-    if (!at || strstr(at + 1, old))
-        fail_msg("%s stands %s in the text", old, at ? "more than once" : "nowhere");
-    char *result = malloc(strlen(text) + strlen(new) + 1);
-    assert_non_null(result);
-    size_t before = (size_t)(at - text);
-    memcpy(result, text, before);
-    strcpy(result + before, new);
-    strcat(result, at + strlen(old));
-    return result;
 }
 
 struct expected_error {
@@ -76,6 +53,32 @@ static inline void assert_refused(const char *text, size_t length,
     kern_diag_clear(&diag);
     free(copy);
 }
+
+// Places in the maximal manifest.
+#define L0 "ops.full.impl.launches[0]"
+#define L2 "ops.full.impl.launches[2]"
+#define C0 "programs.step.calls[0] (l0.attn)"
+#define C1 "programs.step.calls[1]"
+
+// One edit of the maximal manifest, and the one error that it must give.
+struct refused_edit {
+    const char *old;
+    const char *new;
+    struct expected_error error;
+};
+
+static inline void run_refused(const struct refused_edit *edits, size_t count)
+{
+    char *text = maximal_text();
+    for (size_t i = 0; i < count; i++) {
+        char *edited = text_replaced(text, edits[i].old, edits[i].new);
+        assert_refused(edited, strlen(edited), &edits[i].error, 1);
+        free(edited);
+    }
+    free(text);
+}
+
+#define RUN_REFUSED(edits) run_refused(edits, sizeof(edits) / sizeof *(edits))
 
 static inline struct kern_manifest *parse_accepted(const char *text, size_t length)
 {

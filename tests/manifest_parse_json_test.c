@@ -170,15 +170,24 @@ static void test_accepted_texts(void **state)
     }
 }
 
+static void put_repeated(FILE *file, const char *text, size_t times)
+{
+    for (size_t i = 0; i < times; i++)
+        fputs(text, file);
+}
+
 // Writes [depth] levels of arrays below the root's.
 static char *nested(size_t depth)
 {
-    static const char before[] = "{\"chat\":", after[] = "}";
-    char *text = kern_calloc(1, sizeof before + 2 * depth + sizeof after);
-    strcpy(text, before);
-    memset(text + strlen(text), '[', depth);
-    memset(text + strlen(text), ']', depth);
-    strcat(text, after);
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    fputs("{\"chat\":", file);
+    put_repeated(file, "[", depth);
+    put_repeated(file, "]", depth);
+    fputs("}", file);
+    fclose(file);
     return text;
 }
 
@@ -224,16 +233,17 @@ static void test_errors_are_bounded(void **state)
 {
     (void)state;
     static const char *const elements[] = {"\"a\":1,", "\"a\":{\"a\":1,\"a\":2},", "\"\":[],"};
-    enum { COUNT = 200000 };
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
-        size_t size = strlen(elements[i]);
-        char *text = kern_calloc(1, COUNT * size + 64), *at = text;
-        at = stpcpy(at, "{");
-        for (size_t j = 0; j < COUNT; j++)
-            at = stpcpy(at, elements[i]);
-        strcpy(at, "\"model\":\"\"}");
+        char *text;
+        size_t length;
+        FILE *file = open_memstream(&text, &length);
+        assert_non_null(file);
+        fputs("{", file);
+        put_repeated(file, elements[i], 200000);
+        fputs("\"model\":\"\"}", file);
+        fclose(file);
         struct kern_diag diag = {0};
-        assert_null(kern_manifest_parse(text, strlen(text), "m.json", &diag));
+        assert_null(kern_manifest_parse(text, length, "m.json", &diag));
         assert_true(diag.count > 5000 && diag.count < 20000);
         kern_diag_print(&diag, stdout, 0);
         kern_diag_clear(&diag);
@@ -245,19 +255,22 @@ static void test_errors_are_bounded(void **state)
 static void test_default_wiring_is_shared(void **state)
 {
     (void)state;
-    enum { COUNT = 20000 };
-    char *text = kern_calloc(1, COUNT * 40 + 256), *at = text;
-    at = stpcpy(at, "{\"schema_version\":7,\"model\":\"\",\"buffers\":{},\"modules\":{},"
-                    "\"programs\":{},\"ops\":{\"f\":{\"params\":[");
-    for (int i = 0; i < COUNT; i++)
-        at = stpcpy(at, i ? ",\"i32\"" : "\"i32\"");
-    at = stpcpy(at, "],\"impl\":{\"launches\":[");
-    for (int i = 0; i < COUNT; i++)
-        at = stpcpy(at, i ? ",{\"entry\":\"extern:x\"}" : "{\"entry\":\"extern:x\"}");
-    strcpy(at, "]}}}}");
-    struct kern_manifest *manifest = parse_accepted(text, strlen(text));
-    assert_int_equal(manifest->ops[0].launches[COUNT - 1].n_args, COUNT);
-    assert_true(manifest->arena.reserved < 100 * COUNT * sizeof(void *));
+    const size_t count = 20000;
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    fputs("{\"schema_version\":7,\"model\":\"\",\"buffers\":{},\"modules\":{},"
+          "\"programs\":{},\"ops\":{\"f\":{\"params\":[\"i32\"",
+          file);
+    put_repeated(file, ",\"i32\"", count - 1);
+    fputs("],\"impl\":{\"launches\":[{\"entry\":\"extern:x\"}", file);
+    put_repeated(file, ",{\"entry\":\"extern:x\"}", count - 1);
+    fputs("]}}}}", file);
+    fclose(file);
+    struct kern_manifest *manifest = parse_accepted(text, length);
+    assert_int_equal(manifest->ops[0].launches[count - 1].n_args, count);
+    assert_true(manifest->arena.reserved < 100 * count * sizeof(void *));
     kern_manifest_destroy(manifest);
     free(text);
 }
@@ -266,20 +279,23 @@ static void test_default_wiring_is_shared(void **state)
 static void test_long_tokens(void **state)
 {
     (void)state;
-    enum { LENGTH = 8 << 20 };
-    static const char fillers[] = {'x', '9'};
+    const size_t size = 8 << 20;
     for (size_t i = 0; i < 2; i++) {
-        char *text = kern_calloc(1, LENGTH + 256), *at = text;
-        at = stpcpy(at, i == 0 ? "{\"model\":\"" : "{\"model\":\"\",\"vars\":{\"n\":{\"max\":");
-        memset(at, fillers[i], LENGTH);
-        strcpy(at + LENGTH, i == 0 ? "\"" REST : "}}" REST);
+        char *text;
+        size_t length;
+        FILE *file = open_memstream(&text, &length);
+        assert_non_null(file);
+        fputs(i == 0 ? "{\"model\":\"" : "{\"model\":\"\",\"vars\":{\"n\":{\"max\":", file);
+        put_repeated(file, i == 0 ? "x" : "9", size);
+        fputs(i == 0 ? "\"" REST : "}}" REST, file);
+        fclose(file);
         if (i == 0) {
-            struct kern_manifest *manifest = parse_accepted(text, strlen(text));
-            assert_int_equal(strlen(manifest->model), LENGTH);
+            struct kern_manifest *manifest = parse_accepted(text, length);
+            assert_int_equal(strlen(manifest->model), size);
             kern_manifest_destroy(manifest);
         } else {
             static const struct expected_error error = {"V-NUM", "vars.n.max", "99..."};
-            assert_refused(text, strlen(text), &error, 1);
+            assert_refused(text, length, &error, 1);
         }
         free(text);
     }

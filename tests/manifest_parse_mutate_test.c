@@ -79,7 +79,8 @@ static void damage(uint64_t *state, char *text, size_t *length, size_t capacity)
         if (*length + size >= capacity)
             return;
         memmove(text + at + size, text + at, *length - at);
-        memcpy(text + at, snippet, size);
+        for (size_t i = 0; i < size; i++)
+            text[at + i] = snippet[i];
         *length += size;
     }
 }

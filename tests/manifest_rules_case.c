@@ -7,30 +7,10 @@
 
 #include "manifest/manifest.h"
 
-// Replaces the one [from] in [text], which is freed, by [to].
-static char *edit(const char *name, char *text, const char *from, const char *to)
-{
-    char *found = strstr(text, from);
-    if (!found || strstr(found + 1, from))
-        fail_msg("%s: \"%s\" does not stand exactly once in the text", name, from);
-    char *edited = malloc(strlen(text) + strlen(to) + 1);
-    assert_non_null(edited);
-    size_t before = (size_t)(found - text);
-    memcpy(edited, text, before);
-    strcpy(edited + before, to);
-    strcat(edited, found + strlen(from));
-    free(text);
-    return edited;
-}
-
 static char *text_of(const char *base, const struct rules_case *one)
 {
-    char *text = strdup(base);
-    assert_non_null(text);
-    for (size_t i = 0; i < RULES_EDITS && one->edits[i].from; i++)
-        text = edit(one->name, text, one->edits[i].from, one->edits[i].to);
-    for (char *quote = strchr(text, '\''); quote; quote = strchr(quote, '\''))
-        *quote = '"';
+    char *text = text_edited(base, one->edits, RULES_EDITS);
+    text_swap(text, '\'', '"');
     return text;
 }
 

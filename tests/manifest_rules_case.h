@@ -5,14 +5,9 @@
 #ifndef KERN_TESTS_MANIFEST_RULES_CASE_H
 #define KERN_TESTS_MANIFEST_RULES_CASE_H
 
-// cmocka.h wants the first three before it.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/text.h"
 
 #define RULES_EDITS 6
 
@@ -20,10 +15,7 @@ struct rules_case {
     const char *name;
     const char *rule;  // NULL: the manifest is accepted without a word
     const char *place; // of the one error or warning
-    struct {
-        const char *from; // stands exactly once in the text
-        const char *to;
-    } edits[RULES_EDITS];
+    struct text_edit edits[RULES_EDITS];
     const char *says; // a part of the message; NULL: not looked at
     bool warns;       // it is a warning, and the manifest is accepted
 };

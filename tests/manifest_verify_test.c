@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a verification leaves in the manifest, how it reports many errors, and what it suggests.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "manifest/flow.h"
 #include "manifest/manifest.h"
 #include "manifest/suggest.h"
+#include "tests/text.h"
 
 #define HASH "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -55,10 +46,7 @@ static const char whole[] =
 // Parses [quoted], which has single quotes for double ones.
 static struct kern_manifest *parse(const char *quoted, struct kern_diag *diag)
 {
-    char *text = strdup(quoted);
-    assert_non_null(text);
-    for (char *quote = strchr(text, '\''); quote; quote = strchr(quote, '\''))
-        *quote = '"';
+    char *text = text_requoted(quoted);
     struct kern_manifest *manifest = kern_manifest_parse(text, strlen(text), "test", diag);
     if (!manifest)
         kern_diag_print(diag, stderr, 10);

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whatever function of cuBLASLt, cuBLAS or NCCL fails, at whichever of its calls: the error is of
-// the right kind and names the launch or the function, and nothing is left behind. Each fault is a
-// process, as in rank_fault_test.c.
-#include <setjmp.h>
-#include <spawn.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
+// the right kind and names the launch or the function, and nothing is left behind.
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
+#include "tests/rank_fault.h"
 #include "tests/rank_gemm.h"
-
-enum outcome { SOUND, FAULT_HANDLED, FAULT_MISHANDLED };
-
-extern char **environ;
 
 static const struct product products[] = {
     {.entry = "cublaslt_bf16_tn",
@@ -85,21 +73,6 @@ static enum outcome live_with_fault(const char *fault)
     return outcome;
 }
 
-static enum outcome spawn_with_fault(const char *function, unsigned nth)
-{
-    char fault[128];
-    snprintf(fault, sizeof(fault), "%s:%u", function, nth);
-    char *arguments[] = {"rank_builtin_fault_test", fault, NULL};
-    pid_t child = 0;
-    int status = 0;
-    assert_int_equal(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status)) {
-        fail_msg("with %s the process was killed by signal %d", fault, WTERMSIG(status));
-    }
-    return (enum outcome)WEXITSTATUS(status);
-}
-
 static void every_call_of_every_function_may_fail(void **state)
 {
     (void)state;
@@ -128,18 +101,19 @@ static void every_call_of_every_function_may_fail(void **state)
     };
     for (size_t f = 0; f < sizeof(functions) / sizeof(*functions); f++) {
         for (unsigned nth = 1; nth <= functions[f].calls; nth++) {
-            if (spawn_with_fault(functions[f].function, nth) != FAULT_HANDLED) {
+            if (spawn_with_fault(functions[f].function, nth, NULL) != FAULT_HANDLED) {
                 fail_msg("call %u of %s: its failure was not handled", nth, functions[f].function);
             }
         }
-        assert_int_equal(spawn_with_fault(functions[f].function, functions[f].calls + 1), SOUND);
+        assert_int_equal(spawn_with_fault(functions[f].function, functions[f].calls + 1, NULL),
+                         SOUND);
     }
 }
 
 int main(int argc, char **argv)
 {
     if (argc == 2) {
-        return live_with_fault(argv[1]);
+        return (int)live_with_fault(argv[1]);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_of_every_function_may_fail),

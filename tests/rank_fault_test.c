@@ -2,28 +2,13 @@
 //
 // Whatever function of the driver fails, at whichever of its calls: the error is of the right kind,
 // names the function, and nothing is left behind.
-//
-// emu takes its faults from the environment when a process begins, so each fault is a process: the
-// test runs itself with the fault as its argument.
-#include <setjmp.h>
-#include <spawn.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "rank/safetensors.h"
+#include "tests/rank_fault.h"
 #include "tests/rank_fixture.h"
-
-enum outcome { SOUND, FAULT_HANDLED, FAULT_MISHANDLED };
-
-extern char **environ;
 
 static char checkpoint[] = "/tmp/kern-rank-fault-XXXXXX";
 
@@ -110,8 +95,8 @@ static bool live(struct rank_fixture *fixture, const char *path)
 {
     return fixture_try(fixture, EVERYTHING) &&
            kern_rank_load_weights(fixture->rank, &path, 1, &fixture->diag) &&
-           kern_rank_derive(fixture->rank, &fixture->diag) &&
-           share_with_itself(fixture) && step(fixture);
+           kern_rank_derive(fixture->rank, &fixture->diag) && share_with_itself(fixture) &&
+           step(fixture);
 }
 
 static bool names_function(struct kern_diag *diag, const char *fault)
@@ -145,21 +130,6 @@ static enum outcome live_with_fault(const char *fault, const char *path)
         fixture_close(&fixture);
     }
     return handled ? FAULT_HANDLED : FAULT_MISHANDLED;
-}
-
-static enum outcome spawn_with_fault(const char *function, unsigned nth)
-{
-    char fault[128];
-    snprintf(fault, sizeof(fault), "%s:%u", function, nth);
-    char *arguments[] = {"rank_fault_test", fault, checkpoint, NULL};
-    pid_t child = 0;
-    int status = 0;
-    assert_int_equal(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status)) {
-        fail_msg("with %s the process was killed by signal %d", fault, WTERMSIG(status));
-    }
-    return (enum outcome)WEXITSTATUS(status);
 }
 
 static void every_call_of_every_function_may_fail(void **state)
@@ -206,13 +176,13 @@ static void every_call_of_every_function_may_fail(void **state)
         {"cuEventElapsedTime", 1},
         {"cuLaunchKernelEx", 11},
     };
-    assert_int_equal(spawn_with_fault("cuLaunchKernelEx", 100000), SOUND);
+    assert_int_equal(spawn_with_fault("cuLaunchKernelEx", 100000, checkpoint), SOUND);
     for (size_t f = 0; f < sizeof(functions) / sizeof(*functions); f++) {
         unsigned nth = 1;
         enum outcome outcome = FAULT_HANDLED;
         // How often a wait looks for the end of a step is not ours to say.
         while (outcome == FAULT_HANDLED && nth <= 40) {
-            outcome = spawn_with_fault(functions[f].function, nth++);
+            outcome = spawn_with_fault(functions[f].function, nth++, checkpoint);
         }
         if (outcome == FAULT_MISHANDLED || nth - 1 <= functions[f].calls) {
             fail_msg("call %u of %s: %s", nth - 1, functions[f].function,
@@ -250,7 +220,7 @@ static int remove_checkpoint(void **state)
 int main(int argc, char **argv)
 {
     if (argc == 3) {
-        return live_with_fault(argv[1], argv[2]);
+        return (int)live_with_fault(argv[1], argv[2]);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_of_every_function_may_fail),

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "tests/text.h"
 
 static void fail_with_diag(struct rank_fixture *fixture, const char *what)
 {
@@ -45,10 +46,10 @@ static char *manifest_text(struct rank_fixture *fixture, const char *json)
             to += KERN_SHA256_HEX;
             from += 4;
         } else {
-            *to++ = *from == '\'' ? '"' : *from;
-            from++;
+            *to++ = *from++;
         }
     }
+    text_swap(text, '\'', '"');
     return text;
 }
 

@@ -48,8 +48,8 @@ struct rank_fixture {
 // or the rank cannot be had.
 bool fixture_create(struct rank_fixture *fixture, const char *json);
 
-// Creates the rank, loads modules, allocates with fabric handles, takes memory for weights on the host
-// and compiles; true if all did.
+// Creates the rank, loads modules, allocates with fabric handles, takes memory for weights on the
+// host and compiles; true if all did.
 bool fixture_try(struct rank_fixture *fixture, const char *json);
 
 // As fixture_try; the test fails with what the diag says if it does not succeed.

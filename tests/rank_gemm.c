@@ -55,10 +55,9 @@ static void print_call(FILE *to, const struct product *p)
 {
     size_t width = kern_dtype_bytes(p->operand);
     fprintf(to,
-            "'programs': {'p': {'calls': [{'op': 'f', 'args': [{'buf': 'a', 'offset': %llu},"
-            " {'buf': 'w', 'offset': %llu}, {'buf': 'c', 'offset': %llu},",
-            (unsigned long long)(p->a_at * width), (unsigned long long)(p->w_at * width),
-            (unsigned long long)(p->c_at * kern_dtype_bytes(p->result)));
+            "'programs': {'p': {'calls': [{'op': 'f', 'args': [{'buf': 'a', 'offset': %zu},"
+            " {'buf': 'w', 'offset': %zu}, {'buf': 'c', 'offset': %zu},",
+            p->a_at * width, p->w_at * width, p->c_at * kern_dtype_bytes(p->result));
     if (p->operand == KERN_FP8E4M3) {
         fprintf(to, " {'buf': 'a_scale'}, {'buf': 'w_scale'},");
     }

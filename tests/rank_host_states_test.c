@@ -38,7 +38,8 @@
 // clang-format on
 
 #define BLOCKS 7
-#define KV_BYTES (4 * (48 * (BLOCKS - 1) + 6 * 7 + 4)) // to the last element, not to a whole block
+#define KV_BYTES                                                                                   \
+    ((size_t)4 * (48 * (BLOCKS - 1) + 6 * 7 + 4)) // to the last element, not to a whole block
 
 static const uint64_t kv_shape[] = {BLOCKS, 8, 4}, kv_strides[] = {48, 6, 1};
 static const uint64_t w_shape[] = {3, 2}, w_strides[] = {2, 1};
@@ -88,8 +89,8 @@ static void a_layout_that_differs_is_refused(void **state)
     struct rank_fixture fixture = {0};
     open_unbound(&fixture);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        char place[32] = "states.";
-        strcat(place, cases[i].state);
+        char place[32];
+        snprintf(place, sizeof(place), "states.%s", cases[i].state);
         assert_false(bind(&fixture, cases[i].state, cases[i].memory));
         fixture_expect(&fixture, KERN_EXIT_USAGE, place, cases[i].says, NULL);
     }

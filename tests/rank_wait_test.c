@@ -36,10 +36,10 @@ static void raise_flag(const struct rank_fixture *fixture)
     atomic_store((_Atomic int32_t *)(uintptr_t)exports[0].address, 1);
 }
 
-static bool stop_at_once(void *context)
+static enum kern_wait stop_at_once(void *context)
 {
     ++*(int *)context;
-    return true;
+    return KERN_WAIT_STOP;
 }
 
 static void a_deadline_names_what_was_issued(void **state)

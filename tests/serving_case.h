@@ -10,32 +10,18 @@
 
 enum { EDITS = 8 };
 
-struct edit {
-    const char *from; // stands exactly once in the text
-    const char *to;
-};
-
-static inline void swap_quotes(char *text, char from, char to)
-{
-    for (char *at = strchr(text, from); at; at = strchr(at, from))
-        *at = to;
-}
-
 // The verified manifest that the edits make of the file.
-static inline struct kern_manifest *edited(const struct edit *edits)
+static inline struct kern_manifest *edited(const struct text_edit *edits)
 {
     struct kern_diag diag = {0};
     size_t length;
-    char *text = kern_file_read(KERN_SOURCE_DIR "/tests/data/kern_serving.json", 1 << 20, &length,
+    char *file = kern_file_read(KERN_SOURCE_DIR "/tests/data/kern_serving.json", 1 << 20, &length,
                                 KERN_EXIT_USAGE, &diag);
-    assert_non_null(text);
-    swap_quotes(text, '"', '\'');
-    for (size_t i = 0; i < EDITS && edits[i].from; i++) {
-        char *next = replaced(text, edits[i].from, edits[i].to);
-        free(text);
-        text = next;
-    }
-    swap_quotes(text, '\'', '"');
+    assert_non_null(file);
+    text_swap(file, '"', '\'');
+    char *text = text_edited(file, edits, EDITS);
+    free(file);
+    text_swap(text, '\'', '"');
     struct kern_manifest *manifest = parse_accepted(text, strlen(text));
     free(text);
     if (!kern_manifest_verify(manifest, &diag)) {

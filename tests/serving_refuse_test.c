@@ -6,7 +6,7 @@
 struct refusal {
     const char *rule;
     const char *place;
-    struct edit edits[EDITS];
+    struct text_edit edits[EDITS];
 };
 
 #define REFUSED(id, where, ...)                                                                    \
@@ -70,7 +70,8 @@ static const struct refusal refusals[] = {
 };
 
 // Projects the edited manifest and checks that it is refused with these [count] errors in order.
-static void assert_reasons(const struct edit *edits, const struct refusal *reasons, size_t count)
+static void assert_reasons(const struct text_edit *edits, const struct refusal *reasons,
+                           size_t count)
 {
     struct kern_diag diag = {0};
     struct kern_serving serving;
@@ -100,7 +101,7 @@ static void test_refusals(void **state)
 static void test_axes_are_needed(void **state)
 {
     (void)state;
-    static const struct edit edits[EDITS] = {
+    static const struct text_edit edits[EDITS] = {
         NO_BATCHES,
         {"'rows': {'max': 8, 'axis': 'rows'}", "'rows': {'max': 8}"},
         {"'seqs': {'max': 4, 'axis': 'groups'}", "'seqs': {'max': 4}"},
@@ -113,7 +114,7 @@ static void test_axes_are_needed(void **state)
 static void test_every_reason_is_given_in_document_order(void **state)
 {
     (void)state;
-    static const struct edit edits[EDITS] = {
+    static const struct text_edit edits[EDITS] = {
         DECODE_MANY_AS("'groups': 5, 'rows': 1"),
         LINES_AS("[2, 'rows']"),
         POSITIONS_AS("['seqs']"),
@@ -134,7 +135,7 @@ static void test_packed_sequences_are_told_apart(void **state)
     size_t length;
     char *text = kern_file_read(KERN_SOURCE_DIR "/tests/data/kern_serving.json", 1 << 20, &length,
                                 KERN_EXIT_USAGE, &diag);
-    char *without = replaced(text, "\"fill\": \"cu_seqlens\", ", "");
+    char *without = text_replaced(text, "\"fill\": \"cu_seqlens\", ", "");
     struct kern_manifest *manifest = parse_accepted(without, strlen(without));
     assert_false(kern_manifest_verify(manifest, &diag));
     assert_int_equal(diag.count, 1);

@@ -3,7 +3,7 @@
 // What the serving projection finds, and which forward is chosen.
 #include "tests/serving_case.h"
 
-static const struct edit none[EDITS];
+static const struct text_edit none[EDITS];
 
 static uint32_t buffer(const struct kern_manifest *manifest, const char *name)
 {
@@ -126,7 +126,7 @@ static void test_forwards(void **state)
 static void test_tokens_to_feed_are_not_demanded(void **state)
 {
     (void)state;
-    static const struct edit edits[EDITS] = {
+    static const struct text_edit edits[EDITS] = {
         {IDS("'fill': 'token', "), IDS("")},
         {FIRST("['seqs']", FILL("token")), FIRST("['seqs']", "")},
     };
@@ -142,7 +142,7 @@ static void test_tokens_to_feed_are_not_demanded(void **state)
 static void test_a_loop_that_samples_itself_needs_no_tokens(void **state)
 {
     (void)state;
-    static const struct edit edits[EDITS] = {NO_TOKENS};
+    static const struct text_edit edits[EDITS] = {NO_TOKENS};
     struct kern_manifest *manifest = edited(edits);
     struct kern_serving serving;
     project(manifest, KERN_SERVING_UNSAMPLED, &serving);
@@ -164,7 +164,7 @@ static void test_only_the_last_stage_samples(void **state)
         {"'model': 'serving'", KERN_SERVING_SAMPLED},
     };
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
-        const struct edit edits[EDITS] = {{"'model': 'serving'", stages[i].stage}};
+        const struct text_edit edits[EDITS] = {{"'model': 'serving'", stages[i].stage}};
         struct kern_manifest *manifest = edited(edits);
         assert_int_equal(kern_serving_mode_of(manifest), stages[i].mode);
         kern_manifest_destroy(manifest);
@@ -174,7 +174,7 @@ static void test_only_the_last_stage_samples(void **state)
 static void test_the_ranks_axis(void **state)
 {
     (void)state;
-    static const struct edit edits[EDITS] = {
+    static const struct text_edit edits[EDITS] = {
         {CONTEXT_VAR, CONTEXT_VAR ", 'all': {'max': 16, 'axis': 'ranks'}"},
         {FIRST("['seqs']", FILL("token")), FIRST("['all']", FILL("token"))},
         VALID_AS("[3]", "blocks"),

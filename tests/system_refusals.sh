@@ -19,7 +19,7 @@ refused() {
     job look_at "$@"
 }
 look_at() {
-    local code=$1 ranks=$2 what="$3, $2 ranks" words=() text
+    local code=$1 ranks=$2 what="$3, $2 ranks" words=()
     shift 3
     while [ "$1" != -- ]; do
         words+=("$1")
@@ -27,13 +27,7 @@ look_at() {
     done
     shift
     launch "$ranks" "${words[@]}"
-    check "$what: ends with $code" ended_with "$code"
-    for text in "$@"; do
-        check "$what: says \"$text\"" says "$text"
-    done
-    check "$what: each message comes once" says_each_once
-    check "$what: ends in time" in_time
-    check "$what: nothing is left" nothing_left
+    check_refusal "$code" "$what" "$@"
 }
 
 # everywhere CODE WHAT …: the same with 2 and with 8 ranks, all of which say the same.

@@ -19,6 +19,8 @@
 
 enum { RANKS = 16 };
 
+static const struct kern_ranks all = {0, RANKS, RANKS};
+
 // 16 ranks with [per_node] on each node, one node after the other or, if [cyclic], in turn.
 static void place(struct kern_member *members, int per_node, bool cyclic)
 {
@@ -72,7 +74,7 @@ static void groups_that_cross_nodes_without_need_are_told(void **state)
         struct kern_diag diag = {0};
         place(members, cases[i].per_node, cases[i].cyclic);
         lay(&layout, cases[i].way, cases[i].size);
-        kern_layout_warn(&layout, members, RANKS, &diag);
+        kern_layout_warn(&layout, members, &all, &diag);
         assert_int_equal(diag.errors, 0);
         assert_int_equal(diag.count, cases[i].remedy != NULL);
         if (cases[i].remedy)
@@ -92,7 +94,7 @@ static void a_list_is_told_where_no_layout_fits(void **state)
     for (int r = 0; r < RANKS; r++)
         members[r].node = r % 4 == 0 || r % 4 == 3 ? r / 4 * 2 : r / 4 * 2 + 1;
     lay(&layout, KERN_LAYOUT_BLOCK, 2);
-    kern_layout_warn(&layout, members, RANKS, &diag);
+    kern_layout_warn(&layout, members, &all, &diag);
     assert_int_equal(diag.count, 1);
     assert_non_null(strstr(kern_diag_line(&diag, 0), "the first one \"tp 0 3\""));
     kern_diag_clear(&diag);

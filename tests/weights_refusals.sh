@@ -13,15 +13,7 @@ big=$files/big.safetensors
 
 # refused WHAT TEXT…: the last run.
 refused() {
-    local what=$1 text
-    shift
-    check "$what: ends with 4" ended_with 4
-    for text in "$@"; do
-        check "$what: says \"$text\"" says "$text"
-    done
-    check "$what: each message comes once" says_each_once
-    check "$what: ends in time" in_time
-    check "$what: nothing is left" nothing_left
+    check_refusal 4 "$@"
 }
 
 load 2 device

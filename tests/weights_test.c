@@ -21,7 +21,8 @@
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 // The checkpoint: i32 matrices in which every element is different, among other things.
-enum { ROWS = 6, COLS = 4 };
+#define ROWS ((size_t)6)
+#define COLS ((size_t)4)
 
 static int32_t first[ROWS * COLS], second[ROWS * COLS];
 static const uint64_t shape[] = {ROWS, COLS}, cube[] = {ROWS, 2, 2}, line[] = {ROWS * COLS},
@@ -56,7 +57,7 @@ static struct kern_safetensors *open_tensors(const struct kern_tensor_data *data
 
 static int open_checkpoint(void **state)
 {
-    for (int32_t i = 0; i < ROWS * COLS; i++) {
+    for (int32_t i = 0; i < (int32_t)(ROWS * COLS); i++) {
         first[i] = 100 + i;
         second[i] = 900 + i;
     }
@@ -149,8 +150,8 @@ static void rows_and_columns_are_cut_out(void **state)
     const struct kern_segment block[] = {
         {.tensor = {FIXED("cube")}, .rows = RANGE(1, 6), .cols = RANGE(1, 3)}};
     int32_t expected[5 * 2];
-    for (int i = 0; i < 5; i++)
-        for (int j = 0; j < 2; j++)
+    for (size_t i = 0; i < 5; i++)
+        for (size_t j = 0; j < 2; j++)
             expected[i * 2 + j] = second[(i + 1) * COLS + 1 + j];
     assert_assembled(*state, block, 1, member_0, expected, LENGTH(expected));
 
@@ -177,15 +178,17 @@ static void rows_of_two_are_interleaved(void **state)
 }
 
 static const char *const ranked_names[] = {"second", "first"};
-static const struct kern_tensor_source ranked_tensor = {
-    .group = {.name = "tp", .index = 0}, .names = ranked_names, .count = 2};
+#define RANKED_TENSOR                                                                              \
+    {                                                                                              \
+        .group = {.name = "tp", .index = 0}, .names = ranked_names, .count = 2                     \
+    }
 static const uint64_t halves[][2] = {{0, 3}, {3, 6}};
 static const struct kern_ranges ranked_rows = {
     .group = {.name = "tp", .index = 0}, .ranges = halves, .count = 2};
 
 static void each_member_takes_its_own(void **state)
 {
-    const struct kern_segment bind[] = {{.tensor = ranked_tensor, .rows = &ranked_rows}};
+    const struct kern_segment bind[] = {{.tensor = RANKED_TENSOR, .rows = &ranked_rows}};
     assert_assembled(*state, bind, 1, member_0, second, 3 * COLS);
     assert_assembled(*state, bind, 1, member_1, first + 3 * COLS, 3 * COLS);
 }
@@ -285,7 +288,7 @@ static const struct {
     {{.tensor = {FIXED("first")}, .cols = RANGE(0, UINT64_MAX)},
      0,
      "columns [0, 18446744073709551615)"},
-    {{.tensor = ranked_tensor}, 2, "names 2 tensors for group tp; this is member 2"},
+    {{.tensor = RANKED_TENSOR}, 2, "names 2 tensors for group tp; this is member 2"},
     {{.tensor = {FIXED("first")}, .rows = &ranked_rows},
      3,
      "has 2 ranges of rows for group tp; this is member 3"},

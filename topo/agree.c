@@ -136,7 +136,8 @@ static void gather_and_print(const struct kern_world *world, const char *phase,
                 kern_reserve(&lines, &capacity, count + 1, sizeof *lines);
                 lines[count] = (struct line){at, r, count};
             }
-        print_folded(lines, count, world, phase);
+        if (count)
+            print_folded(lines, count, world, phase);
         free(lines);
     }
     free(all);

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -26,7 +25,6 @@ void kern_board_open(struct kern_board *board, MPI_Comm node, int local_rank, in
     board->told = (int *)(void *)base;
     board->slots = (struct kern_board_slot *)(void *)(base + HEAD);
     MPI_Barrier(node);
-    board->slots[local_rank].pid = (int)getpid();
     kern_board_phase(board, "start");
 }
 
@@ -62,6 +60,13 @@ void kern_board_program(struct kern_board *board, const char *program)
     slot->step = 0;
     slot->since = kern_now();
     snprintf(slot->program, sizeof slot->program, "%s", program ? program : "");
+}
+
+void kern_board_awaits(struct kern_board *board, const char *what)
+{
+    struct kern_board_slot *slot = own(board);
+    if (slot)
+        snprintf(slot->awaits, sizeof slot->awaits, "%s", what);
 }
 
 void kern_board_step(struct kern_board *board, uint64_t step)

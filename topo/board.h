@@ -9,17 +9,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Whether a process waits for other ranks. Who has given up leaves, and is not to be missed.
+enum kern_board_wait { KERN_BOARD_BUSY, KERN_BOARD_WAITING, KERN_BOARD_GIVEN_UP };
+
 // What a process says of itself. Only it writes its slot; readers may see a half-written name,
 // which is cut, never overrun.
 struct kern_board_slot {
     char phase[24];
-    char program[40];     // empty: none
-    uint64_t step;        // of the program, from 1; 0: none
-    uint64_t since;       // base/clock.h, when it got there
+    char program[40]; // empty: none
+    char awaits[64];  // what of a neighbour in the pipeline, or what it gave up on; empty: nothing
+    uint64_t step;    // of the program, from 1; 0: none
+    uint64_t since;   // base/clock.h, when it got there
     uint64_t done, total; // bytes that the phase has moved, of how many; 0 of 0: it does not say
     uint64_t moved;       // when done changed last
-    int waiting;          // 1: it waits for other ranks
-    int pid;
+    int waiting;          // enum kern_board_wait
 };
 
 struct kern_board {
@@ -36,6 +39,8 @@ void kern_board_close(struct kern_board *board);
 // Notes that this process has reached [phase], and in it [program] (NULL: none) and [step].
 void kern_board_phase(struct kern_board *board, const char *phase);
 void kern_board_program(struct kern_board *board, const char *program);
+// Notes what of a neighbour in the pipeline its kernels wait for ("": nothing).
+void kern_board_awaits(struct kern_board *board, const char *what);
 void kern_board_step(struct kern_board *board, uint64_t step);
 
 // Notes that the phase has moved [done] of [total] bytes.

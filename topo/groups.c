@@ -7,7 +7,8 @@
 #include "topo/watchdog.h"
 
 // Members, spanning and communicator of this process's group.
-static void join(const struct kern_world *world, struct kern_group_place *place)
+static void join(const struct kern_world *world, const struct kern_stage *stage,
+                 struct kern_group_place *place)
 {
     place->number = (uint32_t)place->number_of[world->rank];
     place->index = (uint32_t)place->index_of[world->rank];
@@ -19,14 +20,16 @@ static void join(const struct kern_world *world, struct kern_group_place *place)
             place->spans_nodes = true;
     KERN_WITH_OTHERS(
         world, "building groups",
-        MPI_Comm_split(world->comm, (int)place->number, (int)place->index, &place->comm));
+        MPI_Comm_split(stage->comm, (int)place->number, (int)place->index, &place->comm));
 }
 
-bool kern_groups_build(const struct kern_world *world, const struct kern_manifest *manifest,
+bool kern_groups_build(const struct kern_world *world, const struct kern_stage *stage,
+                       const struct kern_manifest *manifest,
                        const struct kern_group_option *options, size_t n_options, const char *file,
                        struct kern_groups *groups, struct kern_diag *diag)
 {
-    groups->layouts = kern_layout_make(manifest, world->size, options, n_options, file, diag);
+    const struct kern_ranks range = {stage->first, stage->size, world->size};
+    groups->layouts = kern_layout_make(manifest, &range, options, n_options, file, diag);
     // Splitting a communicator is a collective: nobody enters it unless everybody can.
     bool all = kern_world_all(world, world->comm, groups->layouts != NULL);
     if (!all || !groups->layouts) {
@@ -47,8 +50,8 @@ bool kern_groups_build(const struct kern_world *world, const struct kern_manifes
             .members = kern_calloc(layout->size, sizeof *groups->places[i].members),
             .comm = MPI_COMM_NULL,
         };
-        kern_layout_warn(layout, world->members, world->size, diag);
-        join(world, &groups->places[i]);
+        kern_layout_warn(layout, world->members, &range, diag);
+        join(world, stage, &groups->places[i]);
         groups->index[i] = groups->places[i].index;
     }
     return true;

@@ -11,17 +11,18 @@
 #include "base/diag.h"
 #include "manifest/manifest.h"
 #include "topo/layout.h"
-#include "topo/world.h"
+#include "topo/stage.h"
 
 // A manifest's group as this process sees it.
 struct kern_group_place {
     const char *name;
     uint32_t size;
-    uint32_t number;                 // which of the world's groups of this name is ours
-    uint32_t index;                  // our index in it
-    int *members;                    // the world ranks of our group, in group order
-    const int *number_of, *index_of; // by world rank; borrowed from the layout
-    MPI_Comm comm;                   // our group, ranks in group order
+    uint32_t number; // which of the world's groups of this name is ours
+    uint32_t index;  // our index in it
+    int *members;    // the world ranks of our group, in group order
+    const int *number_of,
+        *index_of; // by world rank, -1: of another stage; borrowed from the layout
+    MPI_Comm comm; // our group, ranks in group order
     bool spans_nodes;
 };
 
@@ -32,9 +33,11 @@ struct kern_groups {
     uint32_t *index; // places[i].index, as kern_rank_config wants them
 };
 
-// Lays out every group of the manifest (topo/layout.h) and makes its communicator; warns of groups
-// that cross nodes without need. Collective.
-bool kern_groups_build(const struct kern_world *world, const struct kern_manifest *manifest,
+// Lays out every group of the manifest among the ranks of [stage], whose manifest it is
+// (topo/layout.h), and makes its communicator; warns of groups that cross nodes without need.
+// Collective.
+bool kern_groups_build(const struct kern_world *world, const struct kern_stage *stage,
+                       const struct kern_manifest *manifest,
                        const struct kern_group_option *options, size_t n_options, const char *file,
                        struct kern_groups *groups, struct kern_diag *diag);
 

@@ -32,16 +32,20 @@ void kern_layout_locate(enum kern_layout layout, uint32_t ranks, uint32_t size, 
     *index = layout == KERN_LAYOUT_BLOCK ? rank % size : rank / groups;
 }
 
-static bool check_size(int ranks, const struct kern_group *group, struct kern_diag *diag)
+static bool check_size(const struct kern_ranks *ranks, const struct kern_group *group,
+                       struct kern_diag *diag)
 {
-    if (group->size <= (uint64_t)ranks && (uint64_t)ranks % group->size == 0)
+    if (group->size <= (uint64_t)ranks->size && (uint64_t)ranks->size % group->size == 0)
         return true;
     struct kern_arena arena = {0};
-    kern_fail(diag, KERN_EXIT_USAGE, kern_arena_print(&arena, "topology.groups.%s", group->name),
-              "%d rank%s cannot form groups of %llu; start a multiple of %llu, for example mpirun "
-              "-np %llu",
-              ranks, ranks == 1 ? "" : "s", (unsigned long long)group->size,
-              (unsigned long long)group->size, (unsigned long long)group->size);
+    unsigned long long stages = (unsigned long long)(ranks->world / ranks->size),
+                       size = group->size;
+    const char *of = stages > 1 ? kern_arena_print(&arena, " of a stage") : "";
+    kern_fail(
+        diag, KERN_EXIT_USAGE, kern_arena_print(&arena, "topology.groups.%s", group->name),
+        "%d rank%s%s cannot form groups of %llu; start a multiple of %llu, for example mpirun "
+        "-np %llu",
+        ranks->size, ranks->size == 1 ? "" : "s", of, size, stages * size, stages * size);
     kern_arena_free(&arena);
     return false;
 }
@@ -57,36 +61,49 @@ static bool refuse_name(const struct kern_manifest *manifest, const char *where,
     return false;
 }
 
-static void locate_all(int ranks, enum kern_layout way, struct kern_group_layout *layout)
+static void locate_all(const struct kern_ranks *ranks, enum kern_layout way,
+                       struct kern_group_layout *layout)
 {
-    for (int r = 0; r < ranks; r++) {
+    for (int m = 0; m < ranks->size; m++) {
         uint32_t number, index;
-        kern_layout_locate(way, (uint32_t)ranks, layout->size, (uint32_t)r, &number, &index);
-        layout->number_of[r] = (int)number;
-        layout->index_of[r] = (int)index;
+        kern_layout_locate(way, (uint32_t)ranks->size, layout->size, (uint32_t)m, &number, &index);
+        layout->number_of[ranks->first + m] = (int)number;
+        layout->index_of[ranks->first + m] = (int)index;
     }
 }
 
-// Reads one line "NAME RANK RANK …" after its name into the next group of [layout].
-static bool read_members(int ranks, struct kern_group_layout *layout, int number, char *words,
-                         const char *where, struct kern_diag *diag)
+// Reads one line "NAME RANK RANK …" after its name into group *[number] of [layout], which is the
+// next one then. One of another stage is not ours to look at.
+static bool read_members(const struct kern_ranks *ranks, struct kern_group_layout *layout,
+                         int *number, char *words, const char *where, struct kern_diag *diag)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, elsewhere = 0;
     char *rest = NULL;
     for (char *word = strtok_r(words, " \t\r,", &rest); word;
          word = strtok_r(NULL, " \t\r,", &rest)) {
         char *end;
         errno = 0;
         long rank = strtol(word, &end, 10);
-        if (*end || errno || rank < 0 || rank >= ranks)
+        if (*end || errno || rank < 0 || rank >= ranks->world)
             return kern_fail(diag, KERN_EXIT_USAGE, where, "\"%s\" is no rank; ranks are 0 to %d",
-                             word, ranks - 1);
+                             word, ranks->world - 1);
+        if (rank < ranks->first || rank >= ranks->first + ranks->size) {
+            elsewhere++;
+            continue;
+        }
         if (layout->number_of[rank] >= 0)
             return kern_fail(diag, KERN_EXIT_USAGE, where, "rank %ld is in a group %s already",
                              rank, layout->name);
-        layout->number_of[rank] = number;
+        layout->number_of[rank] = *number;
         layout->index_of[rank] = (int)count++;
     }
+    if (elsewhere && count)
+        return kern_fail(diag, KERN_EXIT_USAGE, where,
+                         "lists ranks of several stages; a group lies in one, as in ranks %d to %d",
+                         ranks->first, ranks->first + ranks->size - 1);
+    if (elsewhere)
+        return true;
+    ++*number;
     if (count != layout->size)
         return kern_fail(diag, KERN_EXIT_USAGE, where, "lists %u ranks; a group %s has %u", count,
                          layout->name, layout->size);
@@ -94,9 +111,9 @@ static bool read_members(int ranks, struct kern_group_layout *layout, int number
 }
 
 // Takes what [text] says of groups into [layouts]; numbers[i] counts the lists read for group i.
-static bool read_lists(int ranks, const struct kern_manifest *manifest, const char *file,
-                       char *text, struct kern_group_layout *layouts, int *numbers,
-                       struct kern_diag *diag)
+static bool read_lists(const struct kern_ranks *ranks, const struct kern_manifest *manifest,
+                       const char *file, char *text, struct kern_group_layout *layouts,
+                       int *numbers, struct kern_diag *diag)
 {
     struct kern_arena arena = {0};
     bool good = true;
@@ -118,29 +135,28 @@ static bool read_lists(int ranks, const struct kern_manifest *manifest, const ch
         if (which == KERN_NONE)
             good = refuse_name(manifest, where, line, diag);
         else
-            good = read_members(ranks, &layouts[which], numbers[which]++, words, where, diag);
+            good = read_members(ranks, &layouts[which], &numbers[which], words, where, diag);
     }
     kern_arena_free(&arena);
     return good;
 }
 
-static bool read_file(int ranks, const struct kern_manifest *manifest, const char *file,
-                      struct kern_group_layout *layouts, bool *listed, struct kern_diag *diag)
+static bool read_file(const struct kern_ranks *ranks, const struct kern_manifest *manifest,
+                      const char *file, struct kern_group_layout *layouts, bool *listed,
+                      struct kern_diag *diag)
 {
     size_t length;
     char *text = kern_file_read(file, GROUPS_FILE_MAX, &length, KERN_EXIT_USAGE, diag);
     if (!text)
         return false;
     int *numbers = kern_calloc(manifest->n_groups + 1, sizeof *numbers);
-    for (uint32_t i = 0; i < manifest->n_groups; i++)
-        for (int r = 0; r < ranks; r++)
-            layouts[i].number_of[r] = -1;
     bool good = !memchr(text, 0, length) ||
                 kern_fail(diag, KERN_EXIT_USAGE, file, "is not text: it has a NUL byte");
     good = good && read_lists(ranks, manifest, file, text, layouts, numbers, diag);
     for (uint32_t i = 0; good && i < manifest->n_groups; i++) {
         listed[i] = numbers[i] > 0;
-        for (int r = 0; good && listed[i] && r < ranks; r++)
+        int end = ranks->first + ranks->size;
+        for (int r = ranks->first; good && listed[i] && r < end; r++)
             if (layouts[i].number_of[r] < 0)
                 good = kern_fail(diag, KERN_EXIT_USAGE, file, "rank %d is in no group %s", r,
                                  layouts[i].name);
@@ -171,18 +187,22 @@ static enum kern_layout chosen_layout(const struct kern_group_option *options, s
     return layout;
 }
 
-static void allocate(const struct kern_manifest *manifest, int ranks,
+static void allocate(const struct kern_manifest *manifest, const struct kern_ranks *ranks,
                      struct kern_group_layout *layouts)
 {
+    size_t world = (size_t)ranks->world;
     for (uint32_t i = 0; i < manifest->n_groups; i++) {
         layouts[i].name = manifest->groups[i].name;
         layouts[i].size = (uint32_t)manifest->groups[i].size;
-        layouts[i].number_of = kern_calloc((size_t)ranks, sizeof *layouts[i].number_of);
-        layouts[i].index_of = kern_calloc((size_t)ranks, sizeof *layouts[i].index_of);
+        layouts[i].number_of = kern_calloc(world, sizeof *layouts[i].number_of);
+        layouts[i].index_of = kern_calloc(world, sizeof *layouts[i].index_of);
+        for (size_t r = 0; r < world; r++)
+            layouts[i].number_of[r] = layouts[i].index_of[r] = -1;
     }
 }
 
-struct kern_group_layout *kern_layout_make(const struct kern_manifest *manifest, int ranks,
+struct kern_group_layout *kern_layout_make(const struct kern_manifest *manifest,
+                                           const struct kern_ranks *ranks,
                                            const struct kern_group_option *options,
                                            size_t n_options, const char *file,
                                            struct kern_diag *diag)

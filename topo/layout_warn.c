@@ -12,6 +12,8 @@ bool kern_layout_spans_nodes(const struct kern_group_layout *layout,
     int *node_of = kern_calloc((size_t)ranks, sizeof *node_of); // by group number, plus 1
     bool spans = false;
     for (int r = 0; r < ranks; r++) {
+        if (layout->number_of[r] < 0)
+            continue;
         int *node = &node_of[layout->number_of[r]];
         spans = spans || (*node && *node != members[r].node + 1);
         *node = members[r].node + 1;
@@ -21,42 +23,45 @@ bool kern_layout_spans_nodes(const struct kern_group_layout *layout,
 }
 
 // Whether groups of [size] can be made so that none crosses nodes: each node has whole ones.
-static bool could_fit(uint32_t size, const struct kern_member *members, int ranks)
+static bool could_fit(uint32_t size, const struct kern_member *members,
+                      const struct kern_ranks *ranks)
 {
-    uint32_t *count = kern_calloc((size_t)ranks, sizeof *count); // by node
+    uint32_t *count = kern_calloc((size_t)ranks->world, sizeof *count); // by node
     bool fits = true;
-    for (int r = 0; r < ranks; r++)
+    for (int r = ranks->first; r < ranks->first + ranks->size; r++)
         count[members[r].node]++;
-    for (int n = 0; n < ranks; n++)
+    for (int n = 0; n < ranks->world; n++)
         fits = fits && count[n] % size == 0;
     free(count);
     return fits;
 }
 
 static bool would_fit(enum kern_layout way, const struct kern_group_layout *layout,
-                      const struct kern_member *members, int ranks)
+                      const struct kern_member *members, const struct kern_ranks *ranks)
 {
     struct kern_group_layout other = {.name = layout->name, .size = layout->size};
-    other.number_of = kern_calloc((size_t)ranks, sizeof *other.number_of);
-    for (int r = 0; r < ranks; r++) {
+    other.number_of = kern_calloc((size_t)ranks->world, sizeof *other.number_of);
+    for (int r = 0; r < ranks->world; r++)
+        other.number_of[r] = -1;
+    for (int m = 0; m < ranks->size; m++) {
         uint32_t number, index;
-        kern_layout_locate(way, (uint32_t)ranks, layout->size, (uint32_t)r, &number, &index);
-        other.number_of[r] = (int)number;
+        kern_layout_locate(way, (uint32_t)ranks->size, layout->size, (uint32_t)m, &number, &index);
+        other.number_of[ranks->first + m] = (int)number;
     }
-    bool fits = !kern_layout_spans_nodes(&other, members, ranks);
+    bool fits = !kern_layout_spans_nodes(&other, members, ranks->world);
     free(other.number_of);
     return fits;
 }
 
-// "NAME 0 2 4 6", a line of a groups file: the first ranks of the first node.
+// "NAME 0 2 4 6", a line of a groups file: the first ranks of the node of the first.
 static const char *example_line(const struct kern_group_layout *layout,
-                                const struct kern_member *members, int ranks,
+                                const struct kern_member *members, const struct kern_ranks *ranks,
                                 struct kern_arena *arena)
 {
     const char *line = layout->name;
     uint32_t count = 0;
-    for (int r = 0; r < ranks && count < layout->size; r++)
-        if (members[r].node == 0) {
+    for (int r = ranks->first; r < ranks->world && count < layout->size; r++)
+        if (members[r].node == members[ranks->first].node) {
             line = kern_arena_print(arena, "%s %d", line, r);
             count++;
         }
@@ -64,9 +69,9 @@ static const char *example_line(const struct kern_group_layout *layout,
 }
 
 void kern_layout_warn(const struct kern_group_layout *layout, const struct kern_member *members,
-                      int ranks, struct kern_diag *diag)
+                      const struct kern_ranks *ranks, struct kern_diag *diag)
 {
-    if (!kern_layout_spans_nodes(layout, members, ranks) ||
+    if (!kern_layout_spans_nodes(layout, members, ranks->world) ||
         !could_fit(layout->size, members, ranks))
         return;
     struct kern_arena arena = {0};

@@ -236,7 +236,7 @@ static void draw_rank(struct drawing *drawing, int rank, double x, double y, dou
     FILE *file = drawing->file;
     struct kern_arena arena = {0};
     uint32_t tint = PAPER, edge = CARD_STROKE;
-    if (picture->n_layouts) {
+    if (picture->n_layouts && picture->layouts[0].number_of[rank] >= 0) {
         edge = kern_picture_colour(0, (uint32_t)picture->layouts[0].number_of[rank]);
         tint = kern_svg_tint(edge, 0.14);
     }
@@ -253,8 +253,9 @@ static void draw_rank(struct drawing *drawing, int rank, double x, double y, dou
                       .x = x + 8, .y = y + 17, .size = 13, .room = 76, .fill = INK, .bold = true},
                   kern_arena_print(&arena, "rank %d", rank));
     for (uint32_t g = 0; g < picture->n_layouts; g++)
-        draw_badge(file, &picture->layouts[g], g, rank, x + 5, y + RANK_HEAD + g * BADGE,
-                   width - 10);
+        if (picture->layouts[g].number_of[rank] >= 0)
+            draw_badge(file, &picture->layouts[g], g, rank, x + 5, y + RANK_HEAD + g * BADGE,
+                       width - 10);
     kern_svg_group_end(file);
     kern_arena_free(&arena);
 }

@@ -42,11 +42,21 @@ static const char *ranks_text(const struct kern_picture *picture,
     return text;
 }
 
+// In a pipeline the groups are those of one stage.
+static int count_groups(const struct kern_picture *picture, const struct kern_group_layout *layout)
+{
+    int count = 0;
+    for (int r = 0; r < picture->ranks; r++)
+        if (layout->number_of[r] >= count)
+            count = layout->number_of[r] + 1;
+    return count;
+}
+
 static void draw_head(FILE *file, const struct kern_picture *picture,
                       const struct kern_group_layout *layout, double x, double y, double width)
 {
     struct kern_arena arena = {0};
-    int groups = picture->ranks / (int)layout->size;
+    int groups = count_groups(picture, layout);
     bool spans = kern_layout_spans_nodes(layout, picture->members, picture->ranks);
     const char *place = picture->n_nodes < 2 ? "" : spans ? ", across nodes" : ", inside nodes";
     kern_svg_text(
@@ -64,7 +74,7 @@ static double draw_name(FILE *file, const struct kern_picture *picture, uint32_t
 {
     const struct kern_group_layout *layout = &picture->layouts[which];
     struct kern_arena arena = {0};
-    int groups = picture->ranks / (int)layout->size, shown = groups < MOST ? groups : MOST;
+    int groups = count_groups(picture, layout), shown = groups < MOST ? groups : MOST;
     const char **texts = kern_calloc((size_t)shown + 1, sizeof *texts);
     double widest = 0;
     for (int g = 0; g < shown; g++) {

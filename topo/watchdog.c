@@ -15,6 +15,12 @@
 static const struct kern_world *watched;
 static const char *volatile awaited;
 
+// The launcher has sent this process the signal to end.
+static volatile sig_atomic_t told_to_end;
+
+// A wait has lasted the whole limit: those after it need not.
+static bool overdue;
+
 // The letter of a process's state in /proc ('T': stopped, 'Z': a zombie), or 0 if it is gone.
 static char state_of(int pid)
 {
@@ -27,7 +33,19 @@ static char state_of(int pid)
     close(fd);
     text[length > 0 ? length : 0] = '\0';
     const char *name_end = strrchr(text, ')');
-    return name_end && name_end[1] == ' ' ? name_end[2] : '?';
+    if (!name_end || name_end[1] != ' ')
+        return '?';
+    return name_end[2];
+}
+
+static bool is_gone(char state)
+{
+    return state == 0 || state == 'Z' || state == 'X';
+}
+
+static bool is_stopped(char state)
+{
+    return state == 'T' || state == 't';
 }
 
 static void say(const char *text)
@@ -45,11 +63,12 @@ static void say(const char *text)
 static void say_where(int rank, const struct kern_member *member,
                       const struct kern_board_slot *slot)
 {
-    char text[400], step[40] = "", moved[96] = "";
-    char state = state_of(slot->pid);
-    const char *how = state == 0 || state == 'Z'     ? "is gone"
-                      : state == 'T' || state == 't' ? "is stopped"
-                                                     : "is still busy";
+    char text[480], step[40] = "", moved[96] = "";
+    char state = state_of(member->pid);
+    const char *how = is_gone(state)      ? "is gone"
+                      : is_stopped(state) ? "is stopped"
+                      : slot->waiting     ? "has given up"
+                                          : "is still busy";
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
     if (slot->total)
@@ -57,17 +76,73 @@ static void say_where(int rank, const struct kern_member *member,
                  (unsigned long long)(slot->done >> 20), (unsigned long long)(slot->total >> 20),
                  (double)(kern_now() - slot->moved) / 1e9);
     snprintf(text, sizeof text,
-             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s, for %.1f s%s\n", rank,
-             member->host, slot->pid, how, slot->phase, slot->program[0] ? ", program " : "",
-             slot->program, step, (double)(kern_now() - slot->since) / 1e9, moved);
+             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s%s%.63s, for %.1f s%s\n",
+             rank, member->host, member->pid, how, slot->phase,
+             slot->program[0] ? ", program " : "", slot->program, step,
+             slot->awaits[0] ? ", waits for " : "", slot->awaits,
+             (double)(kern_now() - slot->since) / 1e9, moved);
     say(text);
+}
+
+// The slot of rank [r] on the board, or NULL if it is on another node.
+static const struct kern_board_slot *slot_of(const struct kern_world *world, int r)
+{
+    const struct kern_member *member = &world->members[r];
+    if (!world->board.slots || member->node != world->members[world->rank].node)
+        return NULL;
+    return &world->board.slots[member->local_rank];
+}
+
+// Whether rank [r] has died: it is gone, and has not given up itself.
+static bool has_died(const struct kern_world *world, int r)
+{
+    const struct kern_board_slot *slot = slot_of(world, r);
+    return slot && is_gone(state_of(world->members[r].pid)) && slot->waiting != KERN_BOARD_GIVEN_UP;
+}
+
+// Whether others wait for rank [r]: it is dead, stopped, or does something else than to wait. Who
+// waits for a neighbour in the pipeline is asked too, for it says for which.
+static bool is_late(const struct kern_world *world, int r)
+{
+    const struct kern_board_slot *slot = slot_of(world, r);
+    if (slot && slot->awaits[0])
+        return true;
+    if (!slot || r == world->rank || slot->waiting == KERN_BOARD_GIVEN_UP)
+        return false;
+    return has_died(world, r) || is_stopped(state_of(world->members[r].pid)) ||
+           slot->waiting == KERN_BOARD_BUSY;
+}
+
+// Says where each rank of this node is of which [of] is true; false if there is none.
+static bool say_which(const struct kern_world *world, bool (*of)(const struct kern_world *, int))
+{
+    bool any = false;
+    for (int r = 0; world->board.slots && r < world->size; r++)
+        if (of(world, r)) {
+            say_where(r, &world->members[r], slot_of(world, r));
+            any = true;
+        }
+    return any;
+}
+
+// Whether this process is the first on its node to say what is wrong.
+static bool speaks(const struct kern_world *world)
+{
+    int *told = world->board.told;
+    return !told || !__atomic_exchange_n(told, 1, __ATOMIC_SEQ_CST);
+}
+
+_Noreturn static void give_up(const struct kern_world *world)
+{
+    if (world->board.slots)
+        world->board.slots[world->local_rank].waiting = KERN_BOARD_GIVEN_UP;
+    _exit(KERN_EXIT_PEER);
 }
 
 void kern_wait_tell(const struct kern_world *world, const char *what)
 {
     char text[256];
-    const struct kern_board *board = &world->board;
-    if (board->told && __atomic_exchange_n(board->told, 1, __ATOMIC_SEQ_CST))
+    if (!speaks(world))
         return;
     if (world->members)
         snprintf(
@@ -82,19 +157,8 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
             "the limit\n",
             (int)getpid(), world->timeout, what);
     say(text);
-    bool anybody = false;
-    for (int r = 0; board->slots && r < world->size; r++) {
-        const struct kern_member *member = &world->members[r];
-        if (member->node != world->members[world->rank].node || r == world->rank)
-            continue;
-        const struct kern_board_slot *slot = &board->slots[member->local_rank];
-        char state = state_of(slot->pid);
-        if (slot->waiting && state != 0 && state != 'Z' && state != 'T' && state != 't')
-            continue;
-        say_where(r, member, slot);
-        anybody = true;
-    }
-    if (board->slots && !anybody && world->n_nodes > 1)
+    bool anybody = say_which(world, is_late);
+    if (world->board.slots && !anybody && world->n_nodes > 1)
         say("kern-rank: all ranks of this node are here; one on another node is late\n");
 }
 
@@ -107,7 +171,7 @@ static void on_timer(int signal)
     if (!what)
         return;
     kern_wait_tell(watched, what);
-    _exit(KERN_EXIT_PEER);
+    give_up(watched);
 }
 
 static void on_limit(int signal)
@@ -117,8 +181,8 @@ static void on_limit(int signal)
     const char *what = awaited;
     if (!what)
         return;
-    if (__atomic_exchange_n(watched->board.told, 1, __ATOMIC_SEQ_CST))
-        _exit(KERN_EXIT_PEER);
+    if (!speaks(watched))
+        give_up(watched);
     const struct kern_member *self = &watched->members[watched->rank];
     snprintf(
         text, sizeof text,
@@ -127,7 +191,27 @@ static void on_limit(int signal)
         watched->rank, self->host, watched->timeout, what);
     say(text);
     say_where(watched->rank, self, &watched->board.slots[watched->local_rank]);
-    _exit(KERN_EXIT_PEER);
+    give_up(watched);
+}
+
+void kern_wait_bereaved(void)
+{
+    told_to_end = 1;
+    char text[256];
+    const char *what = awaited;
+    bool bereaved = false;
+    for (int r = 0; what && watched->board.slots && r < watched->size; r++)
+        bereaved = bereaved || has_died(watched, r);
+    if (!bereaved)
+        return;
+    if (speaks(watched)) {
+        snprintf(text, sizeof text,
+                 "kern-rank: error: rank %d (%s) cannot go on (%s): another rank has died\n",
+                 watched->rank, watched->members[watched->rank].host, what);
+        say(text);
+        say_which(watched, has_died);
+    }
+    give_up(watched);
 }
 
 static void set_timer(double seconds)
@@ -138,30 +222,55 @@ static void set_timer(double seconds)
     setitimer(ITIMER_REAL, &value, NULL);
 }
 
+// From here on [what] is awaited; the handler comes after so many seconds, 0: never.
 static void arm(const struct kern_world *world, const char *what, void (*handler)(int),
                 double seconds)
 {
-    if (world->timeout <= 0)
-        return;
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     watched = world;
     awaited = what;
+    if (seconds <= 0)
+        return;
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     set_timer(seconds);
 }
 
-void kern_wait_begin(const struct kern_world *world, const char *what)
+void kern_wait_overdue(void)
+{
+    overdue = true;
+}
+
+double kern_wait_limit(const struct kern_world *world)
+{
+    enum { MOMENT = 2 };
+    return overdue && world->timeout > MOMENT ? MOMENT : world->timeout;
+}
+
+static void begin(const struct kern_world *world, const char *what, double seconds)
 {
     if (world->board.slots)
-        world->board.slots[world->local_rank].waiting = 1;
-    arm(world, what, on_timer, world->timeout);
+        world->board.slots[world->local_rank].waiting = KERN_BOARD_WAITING;
+    arm(world, what, on_timer, seconds);
+    // Who died before this wait will not be reported by a second signal.
+    if (told_to_end)
+        kern_wait_bereaved();
+}
+
+void kern_wait_begin(const struct kern_world *world, const char *what)
+{
+    begin(world, what, kern_wait_limit(world));
+}
+
+void kern_poll_begin(const struct kern_world *world, const char *what)
+{
+    begin(world, what, 0);
 }
 
 void kern_limit_begin(const struct kern_world *world, const char *what)
 {
     // Waits inside the step have their own deadline, and say more; this comes after them.
     enum { GRACE = 1 };
-    arm(world, what, on_limit, world->timeout + GRACE);
+    arm(world, what, on_limit, world->timeout > 0 ? world->timeout + GRACE : 0);
 }
 
 void kern_wait_end(const struct kern_world *world)
@@ -170,5 +279,5 @@ void kern_wait_end(const struct kern_world *world)
         set_timer(0);
     awaited = NULL;
     if (world->board.slots)
-        world->board.slots[world->local_rank].waiting = 0;
+        world->board.slots[world->local_rank].waiting = KERN_BOARD_BUSY;
 }

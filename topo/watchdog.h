@@ -12,9 +12,20 @@
 void kern_wait_begin(const struct kern_world *world, const char *what);
 void kern_wait_end(const struct kern_world *world);
 
+// The same where this process looks again and again, and has a deadline of its own.
+void kern_poll_begin(const struct kern_world *world, const char *what);
+
 // From here to kern_wait_end this process does something that ends by itself, a step, unless the
 // driver hangs.
 void kern_limit_begin(const struct kern_world *world, const char *what);
+
+// To be called where this process has waited the whole limit out of the watchdog's sight, in a
+// kernel or a library: whoever did not come will hardly come to the agreement that follows, so that
+// waits from here on last a moment only.
+void kern_wait_overdue(void);
+
+// Seconds that the next wait for others may last; 0: for ever.
+double kern_wait_limit(const struct kern_world *world);
 
 // A call that needs other ranks to return.
 #define KERN_WITH_OTHERS(world, what, call)                                                        \
@@ -23,6 +34,11 @@ void kern_limit_begin(const struct kern_world *world, const char *what);
         (void)(call);                                                                              \
         kern_wait_end(world);                                                                      \
     } while (0)
+
+// For the handler of a signal by which a launcher ends a job. A rank that waits for others, one of
+// which has died on its node, will never get to the end of its step: it says who has died, unless
+// somebody on the node has, and leaves with KERN_EXIT_PEER. Otherwise returns.
+void kern_wait_bereaved(void);
 
 // Says on stderr what this process waited for and who on this node is late, once per node.
 void kern_wait_tell(const struct kern_world *world, const char *what);

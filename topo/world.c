@@ -75,22 +75,21 @@ bool kern_world_all(const struct kern_world *world, MPI_Comm comm, bool mine)
     return all != 0;
 }
 
-bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what,
-                      struct kern_diag *diag)
+bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what)
 {
-    uint64_t deadline = kern_deadline_in(world->timeout);
+    uint64_t deadline = kern_deadline_in(kern_wait_limit(world));
     int done = 0;
+    kern_poll_begin(world, what);
     for (unsigned round = 0;; round++) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        if (done)
-            return true;
-        if (kern_deadline_passed(deadline))
-            return kern_fail(diag, KERN_EXIT_PEER, NULL,
-                             "waited %g s for the other ranks (%s); one of them is stuck or gone "
-                             "(--timeout sets the limit)",
-                             world->timeout, what);
+        if (done || kern_deadline_passed(deadline))
+            break;
         kern_relax(round);
     }
+    kern_wait_end(world);
+    if (!done)
+        kern_wait_tell(world, what);
+    return done;
 }
 
 bool kern_world_same(const struct kern_world *world, const void *bytes, size_t length,
@@ -144,12 +143,10 @@ void kern_world_close(struct kern_world *world)
 
 void kern_world_abandon(const struct kern_world *world, struct kern_diag *diag)
 {
-    const struct kern_board *board = &world->board;
-    bool first = !board->told || !__atomic_exchange_n(board->told, 1, __ATOMIC_SEQ_CST);
-    for (size_t i = 0; first && i < diag->count; i++)
+    for (size_t i = 0; i < diag->count; i++)
         fprintf(stderr, "kern-rank: rank %d (%s): %s\n", world->rank,
                 world->members[world->rank].host, kern_diag_line(diag, i));
-    enum kern_exit code = kern_diag_code(diag);
+    enum kern_exit code = kern_exit_worse(kern_diag_code(diag), KERN_EXIT_PEER);
     MPI_Abort(world->comm, (int)code);
     _exit((int)code);
 }

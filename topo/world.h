@@ -30,9 +30,9 @@ bool kern_world_open(struct kern_world *world, struct kern_diag *diag);
 // world->timeout seconds (topo/watchdog.h).
 bool kern_world_all(const struct kern_world *world, MPI_Comm comm, bool mine);
 
-// Waits for [request] at most world->timeout seconds; [what] names the wait in the message.
-bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what,
-                      struct kern_diag *diag);
+// Waits for [request] at most world->timeout seconds. If that was not enough it says who is late
+// (topo/watchdog.h) and returns false; [what] names the wait.
+bool kern_world_await(const struct kern_world *world, MPI_Request *request, const char *what);
 
 // The agreement that ends a phase: every rank brings its diag, and all get the same answer,
 // KERN_EXIT_OK if nobody has an error. If somebody has, rank 0 prints on stderr each distinct
@@ -53,8 +53,8 @@ bool kern_world_alarm_raised(const struct kern_world *world);
 // Leaves in order: every rank calls it.
 void kern_world_close(struct kern_world *world);
 
-// Ends the whole job at once, for when others can no longer be waited for, with the code that
-// [diag] asks for; the first process of each node to do so prints what stands in it.
+// Ends the whole job at once, for when others can no longer be waited for; prints what stands in
+// [diag], of which the exit code is, or KERN_EXIT_PEER.
 _Noreturn void kern_world_abandon(const struct kern_world *world, struct kern_diag *diag);
 
 #endif

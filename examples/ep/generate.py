@@ -26,12 +26,12 @@ COPY_BLOCKS = 4
 
 
 def declare_buffers(m, args):
+    """All that dispatch and combine need; bench/ep_manifest.py puts other experts between them."""
     ranks, owned = args.ranks, args.experts // args.ranks
     slots = ranks * args.tokens
     m.constant("EXPERTS", args.experts)
     m.constant("TOP_K", args.top_k)
     m.constant("HIDDEN", args.hidden)
-    m.constant("INNER", args.inner)
     m.var("tokens", args.tokens)
     m.group("ep", ranks)
     m.buffer("x", "bf16", ["tokens", "HIDDEN"], "input", domain={"min": -1, "max": 1})
@@ -48,6 +48,11 @@ def declare_buffers(m, args):
     m.buffer("counts", "i32", [owned], "workspace")
     m.buffer("selections", "i32", [owned, slots, "TOP_K"], "workspace")
     m.buffer("expert_out", "f32", [slots, "TOP_K", "HIDDEN"], "workspace")
+
+
+def declare_weights(m, args):
+    ranks, owned = args.ranks, args.experts // args.ranks
+    m.constant("INNER", args.inner)
     # Gate and up lie in the checkpoint as one stack each, of which a rank takes its rows; down as
     # one tensor per expert, of which a rank takes its own by name.
     mine = [[rank * owned, (rank + 1) * owned] for rank in range(ranks)]
@@ -60,7 +65,8 @@ def declare_buffers(m, args):
     ])
 
 
-def declare_ops(m, args):
+def declare_exchange(m, args):
+    """The ops ep_dispatch and ep_combine."""
     ranks, owned = args.ranks, args.experts // args.ranks
     # What peers write while an op waits for them is inout to the op, though its kernels only read
     # it.
@@ -91,13 +97,6 @@ def declare_ops(m, args):
         ],
     )
     m.op(
-        "expert_mlp",
-        ["in buffer<bf16>", "in buffer<i32>", "in buffer<i32>", "in buffer<bf16>",
-         "in buffer<bf16>", "in buffer<bf16>", "out buffer<f32>", "i32", "i32", "i32", "i32", "i32"],
-        [launch("expert_mlp", "expert_mlp", [MLP_BLOCKS], 128,
-                shared_mem=ROWS_PER_TILE * (args.hidden + args.inner) * 4)],
-    )
-    m.op(
         "ep_combine",
         ["in buffer<f32>",                                       # 0: expert_out
          "in buffer<i32>", "in buffer<i32>",                     # 1: counts, selections
@@ -124,19 +123,37 @@ def declare_ops(m, args):
             ),
         ],
     )
-    scalars = [{"rank": "ep"}, {"i32": ranks}, {"i32": "EXPERTS"}, {"i32": "TOP_K"},
+
+
+def exchange_calls(args):
+    """The calls of dispatch and combine, for the experts' to come between."""
+    scalars = [{"rank": "ep"}, {"i32": args.ranks}, {"i32": "EXPERTS"}, {"i32": "TOP_K"},
                {"i32": "HIDDEN"}, {"var": "tokens"}, {"i32": args.tokens}, {"i64": TIMEOUT_NS}]
-    m.program("step", [
-        call("ep_dispatch", "x", "expert_ids", "recv_rows", "recv_rows_peers", "recv_routes",
-             "recv_routes_peers", "flags", "flags_peers", "state", "error", "counts", "selections",
-             *scalars, label="dispatch"),
-        call("expert_mlp", "recv_rows", "counts", "selections", "gate", "up", "down", "expert_out",
-             {"i32": owned}, {"i32": ranks * args.tokens}, {"i32": "TOP_K"}, {"i32": "HIDDEN"},
-             {"i32": "INNER"}, label="experts"),
-        call("ep_combine", "expert_out", "counts", "selections", "returned", "returned_peers",
-             "flags", "flags_peers", "state", "error", "expert_ids", "expert_weights", "y",
-             *scalars, label="combine"),
-    ])
+    dispatch = call(
+        "ep_dispatch", "x", "expert_ids", "recv_rows", "recv_rows_peers", "recv_routes",
+        "recv_routes_peers", "flags", "flags_peers", "state", "error", "counts", "selections",
+        *scalars, label="dispatch")
+    combine = call(
+        "ep_combine", "expert_out", "counts", "selections", "returned", "returned_peers",
+        "flags", "flags_peers", "state", "error", "expert_ids", "expert_weights", "y",
+        *scalars, label="combine")
+    return dispatch, combine
+
+
+def declare_step(m, args):
+    m.op(
+        "expert_mlp",
+        ["in buffer<bf16>", "in buffer<i32>", "in buffer<i32>", "in buffer<bf16>",
+         "in buffer<bf16>", "in buffer<bf16>", "out buffer<f32>", "i32", "i32", "i32", "i32", "i32"],
+        [launch("expert_mlp", "expert_mlp", [MLP_BLOCKS], 128,
+                shared_mem=ROWS_PER_TILE * (args.hidden + args.inner) * 4)],
+    )
+    experts = call(
+        "expert_mlp", "recv_rows", "counts", "selections", "gate", "up", "down", "expert_out",
+        {"i32": args.experts // args.ranks}, {"i32": args.ranks * args.tokens}, {"i32": "TOP_K"},
+        {"i32": "HIDDEN"}, {"i32": "INNER"}, label="experts")
+    dispatch, combine = exchange_calls(args)
+    m.program("step", [dispatch, experts, combine])
 
 
 def draw(rng, count, step):
@@ -211,7 +228,9 @@ def main():
     for name in ("ep", "expert_mlp"):
         m.module(name)
     declare_buffers(m, args)
-    declare_ops(m, args)
+    declare_weights(m, args)
+    declare_exchange(m, args)
+    declare_step(m, args)
     m.error("ready_error")
     m.program("ready", [add_barrier(m, "ep", "ready_error")], once=True)
     m.write()
@@ -233,4 +252,5 @@ def main():
         })
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What becomes of a job when something happens to one of its ranks: one table of faults and phases for
+# every launcher. A test calls cell for what it tries; each is tried, or its output says why not.
+# shellcheck source=tests/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+ulimit -c 0
+
+# Most of the time a job waits: for mpirun, which takes a second to end what is left, or for a limit.
+most_jobs=$((2 * $(nproc)))
+
+faults=(kill stop exit abort error memory disk)
+
+# phases_of DRIVEN|GENERATED: the phases of runs that drive programs, or generate, in their order.
+phases_of() {
+    echo start
+    sed -n 's/^ *{"\([a-z]*\)", kern_[a-z_]*, \([A-Z| ]*\)},$/\1 \2/p' "$source_dir/launcher/main.c" |
+        grep -w "$1" | cut -d' ' -f1
+}
+driven=$(phases_of DRIVEN)
+generated=$(phases_of GENERATED)
+# Every phase, those that only generation has at the end.
+mapfile -t phases < <(
+    printf '%s\n' "$driven" leave
+    grep -vxF "$driven" <<<"$generated"
+)
+
+# Where a rank is hit in a phase: in which call of the driver. In the others there is none; there it is
+# in the agreement that ends them.
+declare -A call=(
+    [topology]=cuDeviceGetUuid:1
+    [load]=cuModuleLoadData:2
+    [share]=cuMemImportFromShareableHandle:2
+    [peers]=cuMemcpyHtoDAsync:18
+    [communicators]=ncclCommInitRankConfig:1
+    [once]=cuLaunchKernelEx:1
+    [capture]=cuStreamBeginCapture:1
+    [drive]=cuLaunchKernelEx:60 # in the midst of a step
+    [leave]=cuMemFree:1
+    [generate]=cuGraphLaunch:3
+)
+
+# The code of the job: docs/exit-codes.md.
+declare -A code=([kill]=137 [stop]=6 [exit]=70 [abort]=134 [error]=5 [memory]=5 [disk]=5)
+
+# The seconds that others wait for a rank that is stopped; enough for a start on a busy machine.
+timeout=4
+
+# model_of PHASE: the words for a run that gets there, in $words, and its ranks.
+model_of() {
+    ranks=2
+    [ "$1" = drive ] && ranks=4
+    local ep=$examples/ep$ranks
+    words=("$ep/model.json" --weights "$ep/weights.safetensors" -n 20 -w 1
+        --input "$ep/inputs-{rank}.safetensors" --check "$ep/expected-{rank}.safetensors"
+        --atol 1e-6 --rtol 1e-5)
+    case $1 in
+    capture) words+=(-G on) ;;
+    communicators)
+        words=("$work/collective/model.json" -n 2)
+        [ -d "$work/collective" ] || python3 -B "$source_dir/tests/rank_collective.py" 2 "$work/collective"
+        ;;
+    prompts | generate)
+        words=("$examples/llama/tp2/model.json" --weights "$examples/llama/checkpoint"
+            --generate 8 --prompt-ids 1,2,3 -G on)
+        ;;
+    esac
+}
+model_of communicators # makes it, before jobs run side by side
+
+# Why there is no such cell, or nothing.
+reason() { # FAULT PHASE RANK
+    case $1 in
+    error | memory)
+        [ -n "${call[$2]-}" ] || echo "no call of the device is made in this phase"
+        ;;
+    disk)
+        case $2-$3 in
+        check-* | report-0) ;;
+        report-*) echo "only rank 0 writes the report" ;;
+        *) echo "nothing is written in this phase" ;;
+        esac
+        ;;
+    esac
+}
+
+# inject FAULT PHASE RANK: sets what makes that happen, and adds to $words.
+inject() {
+    local at=${call[$2]-} nth ending=${1#error}
+    case $1 in
+    disk)
+        ln -s /dev/full "$run/full-$3"
+        [ "$2" = check ] && words+=(--output "$run/full-{rank}")
+        [ "$2" = report ] && words+=(--json "$run/full-$3")
+        return
+        ;;
+    memory)
+        ending=CUDA_ERROR_OUT_OF_MEMORY
+        [[ $at = nccl* ]] && ending=ncclSystemError
+        ;;
+    stop) words+=(-T "$timeout") ;;
+    esac
+    if [ -n "$at" ]; then
+        export KERN_EMU_FAIL=$at${ending:+:$ending}@$3
+        return
+    fi
+    nth=$(grep -nx "$2" <<<"$driven" || grep -nx "$2" <<<"$generated")
+    export KERN_TEST_AGREEMENT=${nth%%:*}:$1@$3
+    by_way=(env "LD_PRELOAD=$build/tests/libagreement_fault.so"
+        "ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0")
+}
+
+# hit FAULT PHASE RANK: what happens.
+hit() {
+    local words ranks by_way=()
+    model_of "$2"
+    inject "$@"
+    launch "$ranks" "${words[@]}"
+    look "$@"
+}
+
+# once WHAT PATTERN: whether one line of stderr, and no more, says that.
+once() {
+    check "$1" test "$(grep -cE -- "$2" "$run/err")" -eq 1
+}
+
+# look FAULT PHASE RANK: the end of the last run. A test may define launcher_says FAULT RANK, what the
+# launcher says of it, and job_code FAULT, which code it makes of it.
+look() {
+    local fault=$1 phase=$2 rank=$3 what="$1 in $2, rank $3" where
+    where="^kern-rank: rank $rank \([^),]+, pid [0-9]+\)"
+    # To give something back may fail: nothing depends on it any more.
+    if [[ $fault-$phase = @(error|memory)-leave ]]; then
+        check "$what: ends with 0" ended_with 0
+        check "$what: outputs are as expected" prints "check ok"
+        check "$what: nothing is left" nothing_left
+        return
+    fi
+    check "$what: ends with $(job_code "$fault")" ended_with "$(job_code "$fault")"
+    case $fault in
+    kill | exit | abort)
+        once "$what: the others say who is gone, and in which phase" "$where is gone: phase $phase\b"
+        launcher_says "$what" "$fault" "$rank"
+        check "$what: ends in time" in_time
+        ;;
+    stop)
+        once "$what: the others say who is stopped, and in which phase" "$where is stopped: phase $phase\b"
+        once "$what: and for how long they waited" "^kern-rank: error: rank .* waited $timeout s .*--timeout"
+        check "$what: ends in time after the limit" in_time "$timeout"
+        ;;
+    *)
+        where="^kern-rank: $phase: rank $rank \([^)]+\): error: "
+        case $fault in
+        error) once "$what: rank and function are named" "$where.*\b${call[$phase]%:*}\b" ;;
+        memory) once "$what: rank and cause are named" "$where.*\b${call[$phase]%:*}\b.*(OUT_OF_MEMORY|ncclSystemError|system)" ;;
+        disk) once "$what: rank and file are named" "$where.*/full-$rank: cannot be written: No space left" ;;
+        esac
+        check "$what: each message comes once" says_each_once
+        check "$what: ends in time" in_time
+        ;;
+    esac
+    check "$what: nothing is left" nothing_left
+}
+launcher_says() {
+    :
+}
+job_code() {
+    echo "${code[$1]}"
+}
+
+# cell FAULT PHASE RANK: tries it, beside others, or says why not.
+cell() {
+    local why
+    why=$(reason "$@")
+    if [ -n "$why" ]; then
+        echo "none  $1 in $2, rank $3: $why"
+    else
+        job hit "$@"
+    fi
+}
