@@ -100,56 +100,72 @@ char *kern_file_read(const char *path, uint64_t limit, size_t *length, enum kern
     return bytes;
 }
 
-static bool write_in_place(const char *path, const void *bytes, size_t length,
-                           struct kern_diag *diag)
+// A result is for whoever umask allows; mkostemp makes files that only their owner may read.
+static bool open_temporary(struct kern_file_out *out)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool good = fd >= 0 && kern_write_all(fd, bytes, length);
+    snprintf(out->temporary, sizeof out->temporary, "%s.XXXXXX", out->path);
+    out->fd = mkostemp(out->temporary, O_CLOEXEC);
+    if (out->fd < 0)
+        return false;
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(out->fd, 0666 & ~mask);
+    return true;
+}
+
+bool kern_file_create(struct kern_file_out *out, const char *path, struct kern_diag *diag)
+{
+    struct stat status;
+    char real[PATH_MAX];
+    bool in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+    const char *target = !in_place && realpath(path, real) ? real : path;
+    *out = (struct kern_file_out){.fd = -1};
+    errno = ENAMETOOLONG;
+    bool good = snprintf(out->path, sizeof out->path, "%s", target) < (int)sizeof out->path;
+    if (good && in_place)
+        out->fd = open(path, O_WRONLY | O_CLOEXEC);
+    else if (good)
+        open_temporary(out);
+    bool full = errno == ENOSPC || errno == EDQUOT || errno == EIO;
+    return out->fd >= 0 || kern_fail(diag, in_place || full ? KERN_EXIT_DEVICE : KERN_EXIT_USAGE, path,
+                                     "cannot be written: %s", strerror(errno));
+}
+
+bool kern_file_finish(struct kern_file_out *out, bool written, struct kern_diag *diag)
+{
     int error = errno;
-    if (fd >= 0 && close(fd) != 0 && good) {
+    bool good = written;
+    if (close(out->fd) != 0 && good) {
         good = false;
         error = errno;
     }
+    if (good && *out->temporary) {
+        good = rename(out->temporary, out->path) == 0;
+        error = errno;
+    }
+    if (!good && *out->temporary)
+        unlink(out->temporary);
     return good ||
-           kern_fail(diag, KERN_EXIT_DEVICE, path, "cannot be written: %s", strerror(error));
+           kern_fail(diag, KERN_EXIT_DEVICE, out->path, "cannot be written: %s", strerror(error));
 }
 
 bool kern_file_write(const char *path, const void *bytes, size_t length, struct kern_diag *diag)
 {
+    struct kern_file_out out;
+    return kern_file_create(&out, path, diag) &&
+           kern_file_finish(&out, kern_write_all(out.fd, bytes, length), diag);
+}
+
+bool kern_file_try(const char *path, struct kern_diag *diag)
+{
     struct stat status;
-    char real[PATH_MAX];
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return write_in_place(path, bytes, length, diag);
-    if (realpath(path, real))
-        path = real;
-    struct kern_arena arena = {0};
-    char *temporary = kern_arena_print(&arena, "%s.XXXXXX", path);
-    bool renamed = false;
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        bool full = errno == ENOSPC || errno == EDQUOT || errno == EIO;
-        kern_fail(diag, full ? KERN_EXIT_DEVICE : KERN_EXIT_USAGE, path, "cannot be written: %s",
-                  strerror(errno));
-        kern_arena_free(&arena);
+        return access(path, W_OK) == 0 ||
+               kern_fail(diag, KERN_EXIT_USAGE, path, "cannot be written: %s", strerror(errno));
+    struct kern_file_out out;
+    if (!kern_file_create(&out, path, diag))
         return false;
-    }
-    // mkostemp makes files that only their owner may read; a result is for whoever umask allows.
-    mode_t mask = umask(0);
-    umask(mask);
-    bool written = kern_write_all(fd, bytes, length) && fchmod(fd, 0666 & ~mask) == 0;
-    int error = errno;
-    if (close(fd) != 0 && written) {
-        written = false;
-        error = errno;
-    }
-    if (written) {
-        renamed = rename(temporary, path) == 0;
-        error = errno;
-    }
-    if (!renamed) {
-        unlink(temporary);
-        kern_fail(diag, KERN_EXIT_DEVICE, path, "cannot be written: %s", strerror(error));
-    }
-    kern_arena_free(&arena);
-    return renamed;
+    close(out.fd);
+    unlink(out.temporary);
+    return true;
 }

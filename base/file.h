@@ -4,6 +4,7 @@
 #ifndef KERN_BASE_FILE_H
 #define KERN_BASE_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,11 +18,26 @@
 char *kern_file_read(const char *path, uint64_t limit, size_t *length, enum kern_exit code,
                      struct kern_diag *diag);
 
-// Writes [length] bytes to [path] through a temporary file beside it that is renamed when whole, so
-// that a reader sees the old file or the new one. Nothing is left behind on failure. What is no
-// plain file (a pipe, a device) is written to as it is, and a link stays one: its target is
-// written.
+// A file that is being written: a temporary one beside [path] that is renamed when whole, so that a
+// reader sees the old file or the new one. What is no plain file (a pipe, a device) is written to
+// as it is, and a link stays one: its target is written.
+struct kern_file_out {
+    int fd; // to be written to
+    char path[PATH_MAX];
+    char temporary[PATH_MAX + 8]; // empty: written in place
+};
+
+bool kern_file_create(struct kern_file_out *out, const char *path, struct kern_diag *diag);
+
+// Closes the file; [written] says whether everything was written to it (else errno why not).
+// Nothing is left behind on failure.
+bool kern_file_finish(struct kern_file_out *out, bool written, struct kern_diag *diag);
+
+// All of that for [length] bytes at once.
 bool kern_file_write(const char *path, const void *bytes, size_t length, struct kern_diag *diag);
+
+// Whether [path] could be written to now; nothing of it is changed.
+bool kern_file_try(const char *path, struct kern_diag *diag);
 
 // pread and write that go on after a signal or a short count. pread returns the bytes read, fewer
 // than [length] only at the end of the file, or -1 with errno; write returns false with errno.

@@ -13,7 +13,7 @@ enum { UUID_TEXT = sizeof "GPU-00000000-0000-0000-0000-000000000000" };
 
 bool emu_config_refuse(const char *variable, const char *value, const char *expected)
 {
-    fprintf(stderr, "kern-emu: %s=%s: expected %s\n", variable, value, expected);
+    emu_log_once("%s=%s: expected %s", variable, value, expected);
     return false;
 }
 

@@ -148,18 +148,6 @@ static bool parse_error(enum library library, const char *text, int *error)
     }
 }
 
-long emu_own_rank(void)
-{
-    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *text = getenv(variables[i]);
-        if (text != NULL && isdigit((unsigned char)text[0])) {
-            return strtol(text, NULL, 10);
-        }
-    }
-    return -1;
-}
-
 // Cuts "@RANK" off the end of [item]. False if it is malformed.
 static bool cut_rank(char *item, bool *applies)
 {

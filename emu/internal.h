@@ -81,6 +81,13 @@ const struct emu_config *emu_config(void);
 // Reads the environment. On a malformed value prints one line on stderr and returns false.
 bool emu_config_read(struct emu_config *config);
 
+// log.c: a line on stderr, with the rank of this process if it is one of a job; of what concerns
+// the environment of all processes, only the first says it.
+void emu_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void emu_log_once(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// This process's rank as its launcher tells it, or -1.
+long emu_own_rank(void);
+
 // Prints that one line: which variable, its value, and what was expected. Returns false.
 bool emu_config_refuse(const char *variable, const char *value, const char *expected);
 

@@ -51,7 +51,7 @@ static void run_kernel(struct run *run, struct emu_work *work)
     const uint32_t *grid = work->kernel.grid.grid;
     uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     if (entry->run(&work->kernel.grid, 0, blocks, arguments) != 0) {
-        fprintf(stderr, "kern-emu: kernel %s trapped\n", entry->name);
+        emu_log("kernel %s trapped", entry->name);
         poison(run, CUDA_ERROR_LAUNCH_FAILED);
     }
 }

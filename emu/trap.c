@@ -140,6 +140,6 @@ void emu_trap_report(const char *what, const char *name, const struct emu_fault 
 {
     char near[128];
     describe(fault->address, near, sizeof near);
-    fprintf(stderr, "kern-emu: %s%s%s: %s at 0x%" PRIxPTR "%s\n", what, *name != '\0' ? " " : "",
-            name, sigdescr_np(fault->signal), fault->address, near);
+    emu_log("%s%s%s: %s at 0x%" PRIxPTR "%s", what, *name != '\0' ? " " : "", name,
+            sigdescr_np(fault->signal), fault->address, near);
 }

@@ -63,8 +63,7 @@ static bool invite(const struct kern_communicators *all, const struct kern_group
     MPI_Request request;
     MPI_Ibcast(invitation, sizeof *invitation, MPI_BYTE, 0, place->comm, &request);
     if (!kern_world_await(all->world, &request, "sending the id of a communicator")) {
-        kern_diag_print(&own, stderr, 8);
-        kern_world_abort(all->world, KERN_EXIT_PEER);
+        kern_world_abandon(all->world, &own);
     }
     kern_diag_append(diag, &own);
     kern_diag_clear(&own);
@@ -140,8 +139,7 @@ static bool all_good(const struct kern_world *world, const struct kern_stage *st
     MPI_Request request;
     MPI_Iallreduce(MPI_IN_PLACE, &vote, 1, MPI_INT, MPI_MIN, stage->comm, &request);
     if (!kern_world_await(world, &request, "joining a communicator")) {
-        kern_diag_print(diag, stderr, 8);
-        kern_world_abort(world, KERN_EXIT_PEER);
+        kern_world_abandon(world, diag);
     }
     return vote;
 }

@@ -285,9 +285,12 @@ kern_fabric_share(const struct kern_world *world, const struct kern_manifest *ma
     fabric->mappings = kern_calloc(most, sizeof *fabric->mappings);
     fabric->origins = kern_calloc(most, sizeof *fabric->origins);
     kern_cookies_prepare(fabric, diag);
+    fabric->shared = kern_calloc(groups->count, sizeof *fabric->shared);
     for (uint32_t g = 0; g < groups->count; g++) {
         size_t count = find_targets(fabric, g, targets);
-        if (count && groups->places[g].size > 1)
+        if (groups->places[g].size > 1)
+            fabric->shared[g] = count;
+        if (fabric->shared[g])
             share_group(fabric, &groups->places[g], targets, count, diag);
     }
     kern_cookies_leave(fabric, diag);
@@ -331,6 +334,11 @@ void kern_fabric_facts(const struct kern_fabric *fabric, struct kern_fabric_fact
     *facts = fabric->facts;
 }
 
+size_t kern_fabric_shared(const struct kern_fabric *fabric, uint32_t group)
+{
+    return fabric->shared[group];
+}
+
 void kern_fabric_close(struct kern_fabric *fabric)
 {
     if (!fabric)
@@ -343,5 +351,6 @@ void kern_fabric_close(struct kern_fabric *fabric)
     free(fabric->of_buffer);
     free(fabric->of_state);
     free(fabric->addresses);
+    free(fabric->shared);
     free(fabric);
 }

@@ -53,6 +53,9 @@ bool kern_fabric_verify(struct kern_fabric *fabric, struct kern_diag *diag);
 
 void kern_fabric_facts(const struct kern_fabric *fabric, struct kern_fabric_facts *facts);
 
+// How many exports the members of [group] map of each other.
+size_t kern_fabric_shared(const struct kern_fabric *fabric, uint32_t group);
+
 // Unmaps the peers' memory. No kernel of any rank may still use it. NULL is allowed.
 void kern_fabric_close(struct kern_fabric *fabric);
 

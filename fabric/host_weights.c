@@ -153,11 +153,15 @@ bool kern_host_weights_share(const struct kern_world *world, const struct kern_s
     return good;
 }
 
-bool kern_host_weights_await(const struct kern_world *world, const struct kern_stage *stage,
+bool kern_host_weights_await(struct kern_rounds *rounds, const struct kern_stage *stage,
                              const struct kern_rank *rank, bool loaded)
 {
     const struct kern_host_weight *weights;
     if (kern_rank_host_weights(rank, &weights) == 0)
         return loaded;
-    return kern_world_all(world, stage->node_comm, loaded);
+    int all = loaded;
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, stage->node_comm, &request);
+    kern_rounds_await(rounds, &request, "loading weights on the host");
+    return all != 0;
 }

@@ -7,6 +7,7 @@
 #define KERN_FABRIC_HOST_WEIGHTS_H
 
 #include "rank/rank.h"
+#include "topo/rounds.h"
 #include "topo/stage.h"
 
 // Gives the rank its host-placed weights, after it allocated and before it compiles. [ready]: this
@@ -17,7 +18,7 @@ bool kern_host_weights_share(const struct kern_world *world, const struct kern_s
 
 // Waits, if there are such weights, until every rank of the node has loaded what it loads, as this
 // one has if [loaded]; then they may be read. False if one of them has not. All ranks enter it.
-bool kern_host_weights_await(const struct kern_world *world, const struct kern_stage *stage,
+bool kern_host_weights_await(struct kern_rounds *rounds, const struct kern_stage *stage,
                              const struct kern_rank *rank, bool loaded);
 
 #endif

@@ -20,6 +20,7 @@ struct kern_fabric {
     enum kern_handle_kind kind;
     const struct kern_export *exports; // borrowed from the rank
     size_t n_exports;
+    size_t *shared;                // by group: exports that its members map of each other
     CUdeviceptr *addresses;        // [world rank][export], 0: not mapped here
     struct kern_mapping *mappings; // facts.mappings of them
     struct kern_origin *origins;   // of the mappings

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Items: runs of programs, from the issue to the end of the wait.
+#include <string.h>
+
 #include "base/clock.h"
 #include "launcher/run.h"
 #include "topo/watchdog.h"
@@ -42,10 +44,32 @@ static enum kern_wait ask(void *context)
     return kern_deadline_passed(waiting->deadline) ? KERN_WAIT_LATE : KERN_WAIT_ON;
 }
 
+// Adds the item of [program] that has ended just now to the trace.
+static bool trace_item(struct kern_run *run, uint32_t program)
+{
+    const struct kern_launch_time *launches;
+    size_t count;
+    uint64_t taken;
+    if (!kern_rank_elapsed(run->rank, &taken, &run->diag) ||
+        !kern_rank_launch_times(run->rank, &launches, &count, &run->diag))
+        return false;
+    struct kern_trace_span step =
+        kern_trace_step(run->trace, run->manifest->programs[program].name, taken);
+    for (size_t i = 0; i < count; i++) {
+        // The span that it is in has the program's name.
+        const char *call = strstr(launches[i].place, "calls[");
+        uint64_t begin = step.begin + launches[i].begin, end = step.begin + launches[i].end;
+        kern_trace_span(run->trace, KERN_TRACE_DEVICE, call ? call : launches[i].place, step.number,
+                        begin < step.end ? begin : step.end, end < step.end ? end : step.end);
+    }
+    return true;
+}
+
 // While it runs, kernels of other ranks may wait for ours and ours for theirs.
 bool kern_run_issue(struct kern_run *run, uint32_t program, const uint64_t *vars)
 {
     run->in_flight = true;
+    kern_trace_issue(run->trace);
     kern_limit_begin(&run->world, "a step");
     bool good = kern_rank_issue(run->rank, program, vars, &run->diag);
     kern_wait_end(&run->world);
@@ -66,6 +90,8 @@ bool kern_run_wait(struct kern_run *run, uint32_t program)
         return false;
     kern_board_awaits(&run->world.board, "");
     run->in_flight = kern_rank_in_flight(run->rank) > 0;
+    if (run->trace && !trace_item(run, program))
+        return false;
     return kern_rank_check_errors(run->rank, program, &run->diag);
 }
 

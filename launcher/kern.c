@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kern: what can be said of a manifest without a device and without MPI.
+// kern: what can be said of a manifest, and of this machine, without MPI.
 #include "launcher/kern.h"
 
 #include <errno.h>
@@ -10,21 +10,22 @@
 
 static const struct kern_command *const commands[] = {
     &kern_command_verify, &kern_command_show, &kern_command_plan,
-    &kern_command_cut,    &kern_command_diff,
+    &kern_command_cut,    &kern_command_diff, &kern_command_topo,
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void help(FILE *file)
 {
-    fputs("kern: look at a manifest, without a device and without MPI\n\n", file);
+    fputs("kern: look at a manifest or at this machine, without MPI\n\n", file);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(file, "    kern %-8s %s\n", commands[i]->name, commands[i]->help);
     fputs("\nFor example:\n", file);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(file, "    %s\n", commands[i]->example);
     fputs("\nkern COMMAND --help has the options; kern --version the version.\n"
-          "exit: 0 done, 2 usage, 3 manifest refused, 4 module refused\n",
+          "exit: 0 done, 2 usage, 3 manifest refused, 4 module refused, "
+          "5 device or library failed\n",
           file);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tool `kern`: what can be said of a manifest without a device and without MPI. Each subcommand
-// is a file, kern_NAME.c, that defines a struct kern_command; the table of them is in kern.c.
+// The tool `kern`: what can be said of a manifest, and of this machine, without MPI. Each
+// subcommand is a file, kern_NAME.c, that defines a struct kern_command; the table of them is in
+// kern.c.
 #ifndef KERN_LAUNCHER_KERN_H
 #define KERN_LAUNCHER_KERN_H
 
@@ -59,6 +60,7 @@ extern const struct kern_command kern_command_show;
 extern const struct kern_command kern_command_plan;
 extern const struct kern_command kern_command_cut;
 extern const struct kern_command kern_command_diff;
+extern const struct kern_command kern_command_topo;
 
 // kern_arguments.c: reads argv[2] and on; false, with every mistake in [diag], if it will not do.
 // The caller frees what is allocated either way. *[help] is set if --help or -h is among them.

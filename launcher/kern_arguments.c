@@ -32,7 +32,9 @@ void kern_command_help(const struct kern_command *command, FILE *file)
     if (command->more)
         fprintf(file, "%s\n", command->more);
     fprintf(file, "For example: %s\n", command->example);
-    fputs("exit: 0 done, 2 usage, 3 manifest refused, 4 module refused\n", file);
+    fputs("exit: 0 done, 2 usage, 3 manifest refused, 4 module refused, "
+          "5 device or library failed\n",
+          file);
 }
 
 static bool read_count(const char *text, uint64_t *count)

@@ -12,6 +12,7 @@
 #include "fabric/host_weights.h"
 #include "launcher/progress.h"
 #include "launcher/run.h"
+#include "topo/choose.h"
 #include "topo/watchdog.h"
 
 // Rank 0 reads, all get the same bytes and so the same answer.
@@ -38,18 +39,10 @@ char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit,
 static bool parse_groups(const struct kern_list *words, struct kern_group_option *options,
                          struct kern_arena *arena, struct kern_diag *diag)
 {
-    for (size_t i = 0; i < words->count; i++) {
-        size_t length;
-        const char *value;
-        if (!kern_option_pair(words->items[i], &length, &value) ||
-            (strcmp(value, "block") != 0 && strcmp(value, "stride") != 0))
-            return kern_fail(diag, KERN_EXIT_USAGE, "--group",
-                             "\"%s\" will not do; it takes NAME=block or NAME=stride",
-                             words->items[i]);
-        options[i].name = kern_arena_copy(arena, words->items[i], length);
-        options[i].layout = strcmp(value, "block") == 0 ? KERN_LAYOUT_BLOCK : KERN_LAYOUT_STRIDE;
-    }
-    return true;
+    bool good = true;
+    for (size_t i = 0; i < words->count; i++)
+        good = kern_layout_option(words->items[i], &options[i], arena, diag) && good;
+    return good;
 }
 
 // The emulated machine has a device for every process, unless the user has said how many it has.
@@ -66,6 +59,8 @@ void kern_run_topology(struct kern_run *run)
     struct kern_arena arena = {0};
     struct kern_group_option *groups = kern_calloc(options->groups.count, sizeof *groups);
     bool good = parse_groups(&options->groups, groups, &arena, &run->diag);
+    if (run->trace && !run->is_other)
+        kern_clock_read(&run->world, &run->trace->clock.first);
     provide_emulated_devices(&run->world);
     run->device = kern_device_open(options->device, NULL, &run->diag);
     // The groups and the places are collectives: all enter them or nobody.
@@ -82,6 +77,38 @@ void kern_run_topology(struct kern_run *run)
     }
     free(groups);
     kern_arena_free(&arena);
+}
+
+// Who is told how the loading gets on.
+struct loading {
+    struct kern_run *run;
+    struct kern_rounds rounds;
+    struct kern_load_progress line;
+    bool shown; // the line is
+};
+
+static void get_on(void *context, uint64_t done, uint64_t total)
+{
+    struct loading *loading = context;
+    kern_board_progress(&loading->run->world.board, done, total);
+    kern_rounds_beat(&loading->rounds);
+    if (loading->shown)
+        kern_load_progress(&loading->line, done, total);
+}
+
+// The weights, which take each rank as long as its share of them; nobody is late who gets on.
+static void load_weights(struct kern_run *run, struct loading *loading, bool good)
+{
+    const struct kern_list *paths = &run->options.weights;
+    kern_rounds_open(&loading->rounds, &run->world);
+    good = good && kern_rank_load_weights(run->rank, paths->items, paths->count, &run->diag);
+    // Of a pipeline's several items in flight nobody knows whose a launch is.
+    if (kern_host_weights_await(&loading->rounds, &run->stage, run->rank, good) &&
+        kern_rank_derive(run->rank, &run->diag) && run->trace && run->n_stages == 1)
+        kern_rank_time_launches(run->rank, &run->diag);
+    if (loading->shown)
+        kern_load_progress_end(&loading->line);
+    kern_rounds_finish(&loading->rounds, "loading weights");
 }
 
 // As many items as the pipeline has stages, and one more that is issued while another ends, so that
@@ -101,7 +128,9 @@ void kern_run_load(struct kern_run *run)
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", run->path);
     const char *beside = dirname(folder);
-    struct kern_load_progress progress = {0};
+    // One rank speaks for all: they load alike.
+    struct loading loading = {.run = run,
+                              .shown = run->world.rank == 0 && kern_load_progress_wanted()};
     struct kern_rank_config config = {
         .device = run->device,
         .ordinal = ordinal,
@@ -117,11 +146,8 @@ void kern_run_load(struct kern_run *run)
         .local_ranks = (unsigned)run->world.local_size,
         .in_flight = items_in_flight(run),
         .arrivals = run->n_stages > 1 && run->stage.index > 0 ? (uint32_t)options->depth : 0,
-        .progress = {.context = &progress},
+        .progress = {get_on, &loading},
     };
-    // One rank speaks for all: they load alike.
-    if (run->world.rank == 0 && kern_load_progress_wanted())
-        config.progress.report = kern_load_progress;
     run->rank = kern_rank_create(&config, &run->diag);
     if (!kern_world_all(&run->world, run->world.comm, run->rank != NULL) ||
         !kern_road_choose(&run->world, &run->stage, run->manifest, &run->groups, run->device,
@@ -131,12 +157,8 @@ void kern_run_load(struct kern_run *run)
                 kern_rank_allocate(run->rank, run->road.kind, &run->diag) &&
                 kern_run_lend_host_blocks(run);
     good = kern_host_weights_share(&run->world, &run->stage, run->rank, good, &run->diag) &&
-           kern_rank_compile(run->rank, &run->diag) &&
-           kern_rank_load_weights(run->rank, options->weights.items, options->weights.count,
-                                  &run->diag);
-    if (kern_host_weights_await(&run->world, &run->stage, run->rank, good))
-        kern_rank_derive(run->rank, &run->diag);
-    kern_load_progress_end(&progress);
+           kern_rank_compile(run->rank, &run->diag);
+    load_weights(run, &loading, good);
 }
 
 void kern_run_share(struct kern_run *run)

@@ -11,18 +11,20 @@
 #include "launcher/watch.h"
 
 // Which runs have a phase.
-enum { DRIVEN = 1, GENERATED = 2, LAST = 4 };
+enum { DRIVEN = 1, GENERATED = 2, LAST = 4, PICTURED = 8, TRACED = 16 };
 
 struct phase {
     const char *name;
     void (*run)(struct kern_run *run);
-    unsigned of; // runs that drive programs, or generate; of two runs, the last one only
+    unsigned of; // runs that drive programs, or generate; of two runs, the last one only; only with
+                 // --picture or --trace
 };
 
 static const struct phase phases[] = {
     {"manifest", kern_run_manifest, DRIVEN | GENERATED},
     {"prompts", kern_generate_prompts, GENERATED},
     {"topology", kern_run_topology, DRIVEN | GENERATED},
+    {"picture", kern_run_picture, DRIVEN | GENERATED | LAST | PICTURED},
     {"load", kern_run_load, DRIVEN | GENERATED},
     {"share", kern_run_share, DRIVEN | GENERATED},
     {"peers", kern_run_peers, DRIVEN | GENERATED},
@@ -37,6 +39,7 @@ static const struct phase phases[] = {
     {"check", kern_run_check, DRIVEN | LAST},
     {"check", kern_generate_check, GENERATED | LAST},
     {"compare", kern_run_compare, DRIVEN | GENERATED | LAST},
+    {"trace", kern_run_trace, DRIVEN | GENERATED | LAST | TRACED},
     {"report", kern_run_report, DRIVEN | GENERATED | LAST},
 };
 
@@ -91,23 +94,40 @@ static void free_results(struct kern_run *run)
     kern_diag_clear(&run->diag);
 }
 
+static bool is_wanted(const struct kern_run *run, unsigned of)
+{
+    if (!(of & (run->options.generate ? GENERATED : DRIVEN)) || (of & LAST && run->is_other))
+        return false;
+    return !(of & PICTURED && !run->options.picture) && !(of & TRACED && !run->options.trace);
+}
+
+// The agreement that ends the phase [name], which began at [begin].
+static enum kern_exit agree(struct kern_run *run, const char *name, uint64_t begin)
+{
+    uint64_t done = kern_now();
+    enum kern_exit code = kern_world_agree(&run->world, name, &run->diag);
+    kern_trace_span(run->trace, KERN_TRACE_PHASES, name, 0, begin, done);
+    kern_trace_span(run->trace, KERN_TRACE_PHASES, "wait for others", 0, done, kern_now());
+    return code;
+}
+
 // Runs the phases, from what the start came to, until one fails on some rank or a signal comes. A
 // run whose outputs are wrong is reported like any other.
 static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
 {
     struct kern_arena arena = {0};
-    unsigned way = run->options.generate ? GENERATED : DRIVEN;
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         if ((code != KERN_EXIT_OK && code != KERN_EXIT_CHECK) || (run->stopped && !run->first_step))
             break;
-        if (!(phases[i].of & way) || (run->is_other && phases[i].of & LAST))
+        if (!is_wanted(run, phases[i].of))
             continue;
         const char *name = phases[i].name;
         if (run->is_other)
             name = kern_arena_print(&arena, "%s of %s", name, run->options.compare);
         kern_board_phase(&run->world.board, name);
+        uint64_t begin = kern_now();
         phases[i].run(run);
-        code = kern_exit_worse(code, kern_world_agree(&run->world, name, &run->diag));
+        code = kern_exit_worse(code, agree(run, name, begin));
         if (!run->stopped)
             run->stopped = kern_watch_vote(&run->world);
     }
@@ -120,6 +140,7 @@ static enum kern_exit run_other(struct kern_run *run, struct kern_run *other, en
 {
     *other = (struct kern_run){.options = run->options,
                                .world = run->world,
+                               .trace = run->trace,
                                .digests = run->digests,
                                .is_other = true,
                                .started = run->started};
@@ -154,7 +175,9 @@ int main(int argc, char **argv)
     if (opened)
         kern_world_same(&run.world, KERN_VERSION, sizeof KERN_VERSION, "the version of kern-rank",
                         "start the same program on every node", &run.diag);
-    enum kern_exit code = kern_world_agree(&run.world, "start", &run.diag);
+    if (run.options.trace)
+        run.trace = kern_trace_open((size_t)run.world.size, run.started);
+    enum kern_exit code = agree(&run, "start", run.started);
     struct kern_run other = {0};
     if (run.options.compare)
         code = run_other(&run, &other, code);
@@ -166,6 +189,7 @@ int main(int argc, char **argv)
     free_results(&run);
     free_results(&other);
     kern_digests_free(&digests);
+    kern_trace_close(run.trace);
     kern_options_free(&run.options);
     kern_world_close(&run.world);
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -76,6 +76,8 @@ static const struct option table[] = {
     {"bind", 0, "HOW", BIND, AT(bind), "auto (near the device) or none"},
     {"timeout", 'T', "S", SECONDS, AT(timeout), "longest wait for others or a step, seconds (60)"},
     {"json", 'J', "FILE", TEXT, AT(json), "write every figure as JSON"},
+    {"picture", 0, "FILE", TEXT, AT(picture), "draw nodes, devices, ranks and groups, as SVG"},
+    {"trace", 0, "FILE", TEXT, AT(trace), "write what each rank did when, for ui.perfetto.dev"},
     {"help", 'h', NULL, FLAG, AT(help), "this text"},
     {"version", 0, NULL, FLAG, AT(version), "the program's version"},
 };

@@ -13,7 +13,7 @@
 #include "device/device.h"
 #include "launcher/points.h"
 #include "rank/rank.h"
-#include "topo/groups.h"
+#include "topo/layout.h"
 #include "topo/place.h"
 
 struct kern_list {
@@ -42,6 +42,8 @@ struct kern_options {
     const char *groups_file;
     const char *input, *output, *check; // "{rank}" stands for the rank
     const char *json;
+    const char *picture;       // where the run is drawn
+    const char *trace;         // where its spans go
     const char *compare;       // another manifest
     uint64_t generate;         // tokens that follow each prompt; 0: programs are driven
     struct kern_list prompts;  // "1,2,3", in order

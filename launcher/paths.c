@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "launcher/run.h"
 
 static bool same_file(const char *a, const char *b)
@@ -12,7 +13,8 @@ static bool same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-// Whether [path], the value of [option], is none of the files that the run reads.
+// Whether [path], the value of [option], can be written and is none of the files that the run
+// reads; not to be written is found out before the work, not after it.
 static bool check_target(struct kern_run *run, const char *option, const char *path)
 {
     struct kern_arena arena = {0};
@@ -31,7 +33,7 @@ static bool check_target(struct kern_run *run, const char *option, const char *p
                 good = kern_fail(&run->diag, KERN_EXIT_USAGE, option,
                                  "%s would be written over, and this run reads it", path);
     kern_arena_free(&arena);
-    return good;
+    return good && kern_file_try(path, &run->diag);
 }
 
 bool kern_run_check_paths(struct kern_run *run)
@@ -45,8 +47,13 @@ bool kern_run_check_paths(struct kern_run *run)
                          run->stage.count > 1 ? " of the last stage" : "", options->output);
     else if (options->output)
         good = check_target(run, "--output", kern_run_path(run, options->output, &arena));
-    if (options->json && run->world.rank == 0)
-        good = check_target(run, "--json", options->json) && good;
+    const struct {
+        const char *option, *path;
+    } of_rank_0[] = {
+        {"--json", options->json}, {"--picture", options->picture}, {"--trace", options->trace}};
+    for (size_t i = 0; run->world.rank == 0 && i < sizeof of_rank_0 / sizeof *of_rank_0; i++)
+        if (of_rank_0[i].path)
+            good = check_target(run, of_rank_0[i].option, of_rank_0[i].path) && good;
     kern_arena_free(&arena);
     return good;
 }

@@ -14,9 +14,8 @@ bool kern_load_progress_wanted(void)
     return isatty(STDERR_FILENO) == 1;
 }
 
-void kern_load_progress(void *context, uint64_t done, uint64_t total)
+void kern_load_progress(struct kern_load_progress *progress, uint64_t done, uint64_t total)
 {
-    struct kern_load_progress *progress = context;
     uint64_t now = kern_now();
     if (progress->total != total) {
         progress->total = total;

@@ -14,9 +14,8 @@ struct kern_load_progress {
     uint64_t shown;   // the last time the line was written; 0: never
 };
 
-// As kern_progress in rank/rank.h wants it: [context] is a struct kern_load_progress. Nothing is
-// shown in the first second.
-void kern_load_progress(void *context, uint64_t done, uint64_t total);
+// [done] of [total] bytes are loaded. Nothing is shown in the first second.
+void kern_load_progress(struct kern_load_progress *progress, uint64_t done, uint64_t total);
 
 // Whether stderr is a terminal, where a line can be written over.
 bool kern_load_progress_wanted(void);

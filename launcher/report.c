@@ -25,6 +25,17 @@ static void gather_groups(const struct kern_run *run, struct kern_report *report
     free(mine);
 }
 
+static void fill_roads(const struct kern_run *run, struct kern_report *report)
+{
+    for (uint32_t g = 0; g < run->groups.count; g++)
+        report->roads[g] = (struct kern_group_figures){
+            .spans_nodes = kern_layout_spans_nodes(&run->groups.layouts[g], run->world.members,
+                                                   run->world.size),
+            .shared = kern_fabric_shared(run->fabric, g),
+            .collectives = kern_rank_needs_communicator(run->rank, g),
+        };
+}
+
 static struct kern_flow_figures sum_up_flow(const struct kern_run *run)
 {
     struct kern_flow_figures flow = {0};
@@ -63,12 +74,19 @@ static void sum_up_program(const struct kern_run *run, const struct kern_driven 
             figures->fastest_median = median;
         }
     }
+    uint64_t *spreads = kern_calloc(steps, sizeof *spreads);
     for (size_t s = 0; s < steps; s++) {
-        times[s] = 0;
-        for (int r = 0; r < run->world.size; r++)
-            if (all[(size_t)r * steps + s] > times[s])
-                times[s] = all[(size_t)r * steps + s];
+        uint64_t most = 0, least = UINT64_MAX;
+        for (int r = 0; r < run->world.size; r++) {
+            uint64_t time = all[(size_t)r * steps + s];
+            most = time > most ? time : most;
+            least = time < least ? time : least;
+        }
+        times[s] = most;
+        spreads[s] = most - least;
     }
+    figures->spread = kern_stats_of(spreads, steps);
+    free(spreads);
     figures->path = kern_stats_of(times, steps);
     figures->name = run->manifest->programs[driven->program].name;
     figures->vars = driven->vars;
@@ -129,8 +147,10 @@ void kern_run_report(struct kern_run *run)
     size_t world = (size_t)run->world.size;
     report.ranks = kern_calloc(world, sizeof *report.ranks);
     report.groups = kern_calloc(2 * world * run->stages[0]->n_groups, sizeof *report.groups);
+    report.roads = kern_calloc(run->groups.count, sizeof *report.roads);
     report.programs = kern_calloc(run->n_driven, sizeof *report.programs);
     gather_groups(run, &report);
+    fill_roads(run, &report);
     gather_programs(run, &report);
     gather_ranks(run, &report);
     if (run->world.rank == 0) {
@@ -139,6 +159,7 @@ void kern_run_report(struct kern_run *run)
             kern_report_write(&report, run->options.json, &run->diag);
     }
     free(report.programs);
+    free(report.roads);
     free(report.groups);
     free(report.ranks);
 }

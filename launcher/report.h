@@ -34,18 +34,27 @@ struct kern_program_figures {
     const uint64_t *vars;
     uint64_t bytes; // declared operands of one rank and step
     size_t launches;
-    uint64_t steps;         // that were measured
-    bool graph;             // it ran as one
-    struct kern_stats path; // nanoseconds: the slowest rank of each step, over the steps
-    int slowest;            // the rank with the largest median, and that median
+    uint64_t steps;           // that were measured
+    bool graph;               // it ran as one
+    struct kern_stats path;   // nanoseconds: the slowest rank of each step, over the steps
+    struct kern_stats spread; // and what the fastest rank of the step was ahead of it
+    int slowest;              // the rank with the largest median, and that median
     int fastest;
     double slowest_median, fastest_median;
+};
+
+// All groups of one name.
+struct kern_group_figures {
+    bool spans_nodes; // some of them do
+    size_t shared;    // exports that the members map of each other
+    bool collectives; // they have a communicator
 };
 
 struct kern_report {
     const struct kern_run *run;
     struct kern_rank_figures *ranks; // by rank
     int *groups; // [rank][group of rank 0][number, index]; -1: the rank's stage has no such group
+    struct kern_group_figures *roads;      // by group of rank 0
     struct kern_program_figures *programs; // n_driven
     struct kern_check check, compared;     // of all ranks
 };

@@ -104,6 +104,32 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     return rank;
 }
 
+static struct json_object *make_group(const struct kern_report *report, uint32_t g)
+{
+    const struct kern_run *run = report->run;
+    const struct kern_group_figures *figures = &report->roads[g];
+    struct json_object *group = json_object_new_object();
+    add_text(group, "name", run->groups.places[g].name);
+    add_count(group, "members", run->groups.places[g].size);
+    add_count(group, "groups", (uint64_t)run->stage.size / run->groups.places[g].size);
+    json_object_object_add(group, "spans_nodes", json_object_new_boolean(figures->spans_nodes));
+    add_count(group, "shared_exports", figures->shared);
+    add_optional(group, "memory", figures->shared ? kern_handle_kind_name(run->road.kind) : NULL);
+    add_optional(group, "collectives", figures->collectives ? "nccl" : NULL);
+    return group;
+}
+
+static struct json_object *make_stats(const struct kern_stats *stats)
+{
+    struct json_object *object = json_object_new_object();
+    add_real(object, "min", stats->min);
+    add_real(object, "median", stats->median);
+    add_real(object, "p99", stats->p99);
+    add_real(object, "max", stats->max);
+    add_real(object, "mean", stats->mean);
+    return object;
+}
+
 static struct json_object *make_program(const struct kern_report *report, size_t i)
 {
     const struct kern_run *run = report->run;
@@ -120,13 +146,8 @@ static struct json_object *make_program(const struct kern_report *report, size_t
     add_count(program, "launches", figures->launches);
     json_object_object_add(program, "graph", json_object_new_boolean(figures->graph));
     add_count(program, "bytes", figures->bytes);
-    struct json_object *path = json_object_new_object();
-    add_real(path, "min", figures->path.min);
-    add_real(path, "median", figures->path.median);
-    add_real(path, "p99", figures->path.p99);
-    add_real(path, "max", figures->path.max);
-    add_real(path, "mean", figures->path.mean);
-    json_object_object_add(program, "step_ns", path);
+    json_object_object_add(program, "step_ns", make_stats(&figures->path));
+    json_object_object_add(program, "spread_ns", make_stats(&figures->spread));
     add_count(program, "slowest_rank", (uint64_t)figures->slowest);
     add_real(program, "slowest_rank_median_ns", figures->slowest_median);
     add_count(program, "fastest_rank", (uint64_t)figures->fastest);
@@ -179,6 +200,16 @@ static struct json_object *make_generation(const struct kern_generation *generat
     return object;
 }
 
+static struct json_object *make_trace(const struct kern_run *run)
+{
+    struct json_object *object = json_object_new_object();
+    add_text(object, "file", run->options.trace);
+    add_count(object, "spans", run->trace_facts.spans);
+    add_count(object, "spans_dropped", run->trace_facts.dropped);
+    add_count(object, "clock_error_ns", run->trace_facts.clock_error);
+    return object;
+}
+
 static struct json_object *make_pipeline(const struct kern_run *run)
 {
     struct json_object *object = json_object_new_object(), *stages = json_object_new_array();
@@ -223,14 +254,19 @@ static struct json_object *make_report(const struct kern_report *report)
             add_text(environment, variables[i], getenv(variables[i]));
     json_object_object_add(root, "environment", environment);
     struct json_object *ranks = json_object_new_array(), *programs = json_object_new_array();
+    struct json_object *groups = json_object_new_array();
+    for (uint32_t g = 0; g < run->groups.count; g++)
+        json_object_array_add(groups, make_group(report, g));
     for (int r = 0; r < run->world.size; r++)
         json_object_array_add(ranks, make_rank(report, r));
     for (size_t i = 0; i < run->n_driven; i++)
         json_object_array_add(programs, make_program(report, i));
+    json_object_object_add(root, "groups", groups);
     json_object_object_add(root, "ranks", ranks);
     json_object_object_add(root, "programs", programs);
     json_object_object_add(root, "generation",
                            run->generation ? make_generation(run->generation) : NULL);
+    json_object_object_add(root, "trace", run->trace ? make_trace(run) : NULL);
     json_object_object_add(root, "check", make_check(&report->check));
     add_optional(root, "compared_with", run->options.compare);
     json_object_object_add(root, "compare", make_check(&report->compared));

@@ -5,54 +5,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/table.h"
 #include "launcher/generate.h"
 #include "launcher/report.h"
-
-// A table whose columns are as wide as their widest cell. Cells are borrowed.
-struct table {
-    const char **cells;
-    size_t columns, used, capacity;
-};
-
-static void add_cell(struct table *table, const char *text)
-{
-    kern_reserve(&table->cells, &table->capacity, table->used + 1, sizeof *table->cells);
-    table->cells[table->used++] = text;
-}
-
-// Bytes are not columns where a text is not ASCII; every continuation byte is one too many.
-static size_t width_of(const char *text)
-{
-    size_t width = 0;
-    for (; *text; text++)
-        width += (*text & 0xc0) != 0x80;
-    return width;
-}
-
-// Prints the table; columns whose letter in [sides] is 'r' are right-aligned. The first row is the
-// heading.
-static void print_table(const struct table *table, const char *sides, FILE *file)
-{
-    size_t rows = table->used / table->columns;
-    size_t *widths = kern_calloc(table->columns, sizeof *widths);
-    for (size_t i = 0; i < table->used; i++)
-        if (width_of(table->cells[i]) > widths[i % table->columns])
-            widths[i % table->columns] = width_of(table->cells[i]);
-    for (size_t r = 0; r < rows; r++) {
-        fputs(r ? " " : "#", file);
-        for (size_t c = 0; c < table->columns; c++) {
-            const char *text = table->cells[r * table->columns + c];
-            int pad = (int)(widths[c] - width_of(text));
-            bool last = c + 1 == table->columns;
-            if (sides[c] == 'r')
-                fprintf(file, "  %*s%s", pad, "", text);
-            else
-                fprintf(file, "  %s%*s", text, last ? 0 : pad, "");
-        }
-        fputc('\n', file);
-    }
-    free(widths);
-}
 
 // Where the stages come from, and who runs them.
 static void print_stages(const struct kern_run *run, FILE *file)
@@ -90,44 +45,82 @@ static void print_head(const struct kern_report *report, FILE *file)
 static void print_ranks(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
-    struct kern_arena arena = {0};
     size_t groups = run->groups.count;
     bool staged = run->n_stages > 1;
     static const char *const heads[] = {"rank", "host", "local", "device", "numa", "cpus"};
-    struct table table = {.columns = sizeof heads / sizeof *heads + staged + groups + 1};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        add_cell(&table, heads[i]);
+    enum { HEADS = sizeof heads / sizeof *heads };
+    char *sides = kern_calloc(HEADS + staged + groups + 2, 1);
+    memset(sides, 'l', HEADS + staged + groups + 1);
+    sides[0] = 'r';
+    struct kern_table table = {.sides = sides};
+    for (size_t i = 0; i < HEADS; i++)
+        kern_table_add(&table, "%s", heads[i]);
     if (staged)
-        add_cell(&table, "stage");
+        kern_table_add(&table, "stage");
     for (size_t g = 0; g < groups; g++)
-        add_cell(&table, run->groups.places[g].name);
-    add_cell(&table, "bound");
+        kern_table_add(&table, "%s", run->groups.places[g].name);
+    kern_table_add(&table, "bound");
     for (int r = 0; r < run->world.size; r++) {
         const struct kern_place *place = &run->places[r];
-        add_cell(&table, kern_arena_print(&arena, "%d", r));
-        add_cell(&table, run->world.members[r].host);
-        add_cell(&table, kern_arena_print(&arena, "%d", run->world.members[r].local_rank));
-        add_cell(&table, kern_arena_print(&arena, "%d %s", place->ordinal, place->bus_id));
-        add_cell(&table, place->numa < 0 ? "-" : kern_arena_print(&arena, "%d", place->numa));
-        add_cell(&table, place->cpus);
+        kern_table_add(&table, "%d", r);
+        kern_table_add(&table, "%s", run->world.members[r].host);
+        kern_table_add(&table, "%d", run->world.members[r].local_rank);
+        kern_table_add(&table, "%d %s", place->ordinal, place->bus_id);
+        if (place->numa < 0)
+            kern_table_add(&table, "-");
+        else
+            kern_table_add(&table, "%d", place->numa);
+        kern_table_add(&table, "%s", place->cpus);
         if (staged)
-            add_cell(&table, kern_arena_print(&arena, "%d", r / run->stage.size));
+            kern_table_add(&table, "%d", r / run->stage.size);
         for (size_t g = 0; g < groups; g++) {
             const int *at = &report->groups[2 * ((size_t)r * groups + g)];
-            add_cell(&table, at[0] < 0 ? "-" : kern_arena_print(&arena, "%d.%d", at[0], at[1]));
+            if (at[0] < 0)
+                kern_table_add(&table, "-");
+            else
+                kern_table_add(&table, "%d.%d", at[0], at[1]);
         }
-        add_cell(&table, place->bound);
+        kern_table_add(&table, "%s", place->bound);
     }
-    char *sides = kern_calloc(table.columns + 1, 1);
-    memset(sides, 'l', table.columns);
-    sides[0] = 'r';
-    print_table(&table, sides, file);
+    kern_table_print(&table, file);
     free(sides);
-    free(table.cells);
-    kern_arena_free(&arena);
     if (groups)
         fputs("#  groups: NUMBER.INDEX, which group of that name and the rank's index in it\n",
               file);
+}
+
+// Where the groups lie, and how their members reach each other.
+static void print_groups(const struct kern_report *report, FILE *file)
+{
+    const struct kern_run *run = report->run;
+    const char *road = run->road.kind == KERN_HANDLE_FABRIC ? "fabric handles" : "file descriptors";
+    static const char *const heads[] = {"group",  "members", "groups",     "nodes",
+                                        "memory", "exports", "collectives"};
+    struct kern_table table = {.sides = "lrrllrl"};
+    if (!run->groups.count)
+        return;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        kern_table_add(&table, "%s", heads[i]);
+    for (uint32_t g = 0; g < run->groups.count; g++) {
+        const struct kern_group_figures *figures = &report->roads[g];
+        kern_table_add(&table, "%s", run->groups.places[g].name);
+        kern_table_add(&table, "%u", run->groups.places[g].size);
+        kern_table_add(&table, "%u", (unsigned)run->stage.size / run->groups.places[g].size);
+        kern_table_add(&table, "%s", figures->spans_nodes ? "across nodes" : "inside a node");
+        kern_table_add(&table, "%s", figures->shared ? road : "-");
+        kern_table_add(&table, "%zu", figures->shared);
+        kern_table_add(&table, "%s", figures->collectives ? "NCCL" : "-");
+    }
+    fputs("#\n", file);
+    kern_table_print(&table, file);
+}
+
+// "7 (2551.8)", with the host where there are several.
+static void add_rank(struct kern_table *table, const struct kern_run *run, int rank, double median)
+{
+    bool several = run->world.n_nodes > 1;
+    kern_table_add(table, "%d%s%s (%.1f)", rank, several ? " " : "",
+                   several ? run->world.members[rank].host : "", median / 1e3);
 }
 
 // "tokens=64 seqs=1", the vars that the program reads; "-" for none.
@@ -149,34 +142,32 @@ static void print_programs(const struct kern_report *report, FILE *file)
     const struct kern_run *run = report->run;
     struct kern_arena arena = {0};
     static const char *const heads[] = {
-        "program", "vars", "steps", "launches",     "bytes",        "min",  "median",
-        "p99",     "max",  "GB/s",  "slowest rank", "fastest rank", "graph"};
-    struct table table = {.columns = sizeof heads / sizeof *heads};
-    for (size_t i = 0; i < table.columns; i++)
-        add_cell(&table, heads[i]);
+        "program", "vars", "steps",  "launches", "bytes",        "min",          "median",
+        "p99",     "max",  "spread", "GB/s",     "slowest rank", "fastest rank", "graph"};
+    struct kern_table table = {.sides = "llrrrrrrrrrrrl"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        kern_table_add(&table, "%s", heads[i]);
     for (size_t i = 0; i < run->n_driven; i++) {
         const struct kern_program_figures *figures = &report->programs[i];
         const double times[] = {figures->path.min, figures->path.median, figures->path.p99,
-                                figures->path.max};
-        add_cell(&table, figures->name);
-        add_cell(&table, vars_text(report, i, &arena));
-        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)figures->steps));
-        add_cell(&table, kern_arena_print(&arena, "%zu", figures->launches));
-        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)figures->bytes));
+                                figures->path.max, figures->spread.median};
+        kern_table_add(&table, "%s", figures->name);
+        kern_table_add(&table, "%s", vars_text(report, i, &arena));
+        kern_table_add(&table, "%llu", (unsigned long long)figures->steps);
+        kern_table_add(&table, "%zu", figures->launches);
+        kern_table_add(&table, "%llu", (unsigned long long)figures->bytes);
         for (size_t t = 0; t < sizeof times / sizeof *times; t++)
-            add_cell(&table, kern_arena_print(&arena, "%.1f", times[t] / 1e3));
-        add_cell(&table, figures->path.median > 0 && figures->bytes >= 4096
-                             ? kern_arena_print(&arena, "%.2f",
-                                                (double)figures->bytes / figures->path.median)
-                             : "-");
-        add_cell(&table, kern_arena_print(&arena, "%d (%.1f)", figures->slowest,
-                                          figures->slowest_median / 1e3));
-        add_cell(&table, kern_arena_print(&arena, "%d (%.1f)", figures->fastest,
-                                          figures->fastest_median / 1e3));
-        add_cell(&table, figures->graph ? "yes" : "no");
+            kern_table_add(&table, "%.1f", times[t] / 1e3);
+        if (figures->path.median > 0 && figures->bytes >= 4096)
+            kern_table_add(&table, "%.2f", (double)figures->bytes / figures->path.median);
+        else
+            kern_table_add(&table, "-");
+        add_rank(&table, run, figures->slowest, figures->slowest_median);
+        add_rank(&table, run, figures->fastest, figures->fastest_median);
+        kern_table_add(&table, "%s", figures->graph ? "yes" : "no");
     }
     fputs("#\n", file);
-    print_table(&table, "llrrrrrrrrrrl", file);
+    kern_table_print(&table, file);
     if (run->generation)
         fputs("#  times in µs on the device; a call is as slow as its slowest rank; vars and bytes "
               "are "
@@ -187,9 +178,11 @@ static void print_programs(const struct kern_report *report, FILE *file)
                 "#  times in µs on the device, after %llu warm-up steps; a step is as slow as its "
                 "slowest rank\n",
                 (unsigned long long)run->options.warmup);
+    fputs("#  spread: from the fastest rank of a step to the slowest, median over the steps; ranks "
+          "with their own medians\n",
+          file);
     fputs("#  bytes: what the calls of one rank declare to read and to write, at these vars\n#\n",
           file);
-    free(table.cells);
     kern_arena_free(&arena);
 }
 
@@ -198,35 +191,32 @@ static void print_programs(const struct kern_report *report, FILE *file)
 static void print_flow(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
-    struct kern_arena arena = {0};
     static const char *const heads[] = {"stage", "rank", "items", "busy",
                                         "input", "room", "copy",  "bubble"};
-    struct table table = {.columns = sizeof heads / sizeof *heads};
+    struct kern_table table = {.sides = "rrrrrrrr"};
     if (run->n_stages == 1)
         return;
-    for (size_t i = 0; i < table.columns; i++)
-        add_cell(&table, heads[i]);
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        kern_table_add(&table, "%s", heads[i]);
     for (int r = 0; r < run->world.size; r++) {
         const struct kern_flow_figures *flow = &report->ranks[r].flow;
         const uint64_t parts[] = {flow->busy, flow->input, flow->room, flow->copy};
         double items = flow->items ? (double)flow->items : 1;
-        add_cell(&table, kern_arena_print(&arena, "%d", r / run->stage.size));
-        add_cell(&table, kern_arena_print(&arena, "%d", r));
-        add_cell(&table, kern_arena_print(&arena, "%llu", (unsigned long long)flow->items));
+        kern_table_add(&table, "%d", r / run->stage.size);
+        kern_table_add(&table, "%d", r);
+        kern_table_add(&table, "%llu", (unsigned long long)flow->items);
         for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
-            add_cell(&table, kern_arena_print(&arena, "%.1f", (double)parts[p] / items / 1e3));
-        add_cell(&table, flow->span
-                             ? kern_arena_print(&arena, "%.1f%%",
-                                                100 - 100 * (double)flow->busy / (double)flow->span)
-                             : "-");
+            kern_table_add(&table, "%.1f", (double)parts[p] / items / 1e3);
+        if (flow->span)
+            kern_table_add(&table, "%.1f%%", 100 - 100 * (double)flow->busy / (double)flow->span);
+        else
+            kern_table_add(&table, "-");
     }
-    print_table(&table, "rrrrrrrr", file);
+    kern_table_print(&table, file);
     fputs("#  µs of an item: in its calls, waiting for input, waiting for room, handing over; "
           "bubble: "
           "the time\n#  not spent in calls\n#\n",
           file);
-    free(table.cells);
-    kern_arena_free(&arena);
 }
 
 static void print_pace(const char *what, const struct kern_pace *pace, FILE *file)
@@ -284,6 +274,17 @@ static void print_verdicts(const struct kern_report *report, FILE *file)
     fputc('\n', file);
 }
 
+static void print_trace(const struct kern_run *run, FILE *file)
+{
+    const struct kern_trace_facts *facts = &run->trace_facts;
+    fprintf(file, "# trace: %s, %llu spans, clocks within %.1f µs of rank 0's", run->options.trace,
+            (unsigned long long)facts->spans, (double)facts->clock_error / 1e3);
+    if (facts->dropped)
+        fprintf(file, "; %llu later spans are not in it, since all ranks together keep %zu",
+                (unsigned long long)facts->dropped, KERN_TRACE_SPANS);
+    fputc('\n', file);
+}
+
 static void print_tail(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
@@ -305,6 +306,8 @@ static void print_tail(const struct kern_report *report, FILE *file)
             fabric->collectives == 1 ? "" : "s");
     fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n",
             start, mpi);
+    if (run->trace)
+        print_trace(run, file);
     if (run->stopped)
         fprintf(file, "# stopped by signal %d (%s); the steps shown were done\n", run->stopped,
                 strsignal(run->stopped));
@@ -317,6 +320,7 @@ void kern_report_print(const struct kern_report *report, FILE *file)
 {
     print_head(report, file);
     print_ranks(report, file);
+    print_groups(report, file);
     print_programs(report, file);
     print_flow(report, file);
     print_tail(report, file);

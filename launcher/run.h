@@ -9,6 +9,7 @@
 #include "fabric/edge.h"
 #include "fabric/fabric.h"
 #include "launcher/options.h"
+#include "launcher/trace.h"
 #include "rank/rank.h"
 
 // The bytes of one input or inout buffer.
@@ -78,7 +79,9 @@ struct kern_run {
     struct kern_check check;
     struct kern_generation *generation; // launcher/generate.h; NULL: programs are driven
     const struct kern_run *other;       // of --compare: what is left of the run before; NULL: none
-    bool is_other;              // this is that run: nothing of it is printed, checked or reported
+    bool is_other;            // this is that run: nothing of it is printed, checked or reported
+    struct kern_trace *trace; // NULL without --trace; of two runs, one trace
+    struct kern_trace_facts trace_facts;
     struct kern_check compared; // with it; elements are bytes, or tokens
     uint64_t items;   // of a pipeline, that were driven before the program that is driven now
     int stopped;      // the signal that ended the run early, the same on all ranks; 0: none
@@ -117,6 +120,9 @@ void kern_run_load(struct kern_run *run);
 void kern_run_share(struct kern_run *run);
 void kern_run_peers(struct kern_run *run);
 void kern_run_communicators(struct kern_run *run);
+
+// launcher/picture.c: draws where everybody is for --picture. Collective.
+void kern_run_picture(struct kern_run *run);
 
 // launcher/host_blocks.c: memory for host states, which the rank's own is allocated before and its
 // programs are compiled after.
@@ -157,6 +163,9 @@ const char *kern_result_position(const struct kern_result *result, size_t index,
 
 // launcher/compare.c: --compare, with what run->other holds, if there was another run.
 void kern_run_compare(struct kern_run *run);
+
+// launcher/trace_write.c: gathers the spans of all ranks and writes --trace. Collective.
+void kern_run_trace(struct kern_run *run);
 
 // launcher/report.c: gathers figures on rank 0, which prints them and writes --json.
 void kern_run_report(struct kern_run *run);

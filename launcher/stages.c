@@ -16,11 +16,11 @@ static void agree_on_options(struct kern_run *run)
     const struct kern_options *options = &run->options;
     struct kern_arena arena = {0};
     uint8_t digest[KERN_SHA256_BYTES];
-    const char *text =
-        kern_arena_print(&arena, "%llu %llu %llu %llu %d %d %d", (unsigned long long)options->depth,
-                         (unsigned long long)options->seed, (unsigned long long)options->capacity,
-                         (unsigned long long)options->seqs, (int)options->device,
-                         options->input != NULL, options->check != NULL);
+    const char *text = kern_arena_print(
+        &arena, "%llu %llu %llu %llu %d %d %d %d %d", (unsigned long long)options->depth,
+        (unsigned long long)options->seed, (unsigned long long)options->capacity,
+        (unsigned long long)options->seqs, (int)options->device, options->input != NULL,
+        options->check != NULL, options->picture != NULL, options->trace != NULL);
     for (size_t i = 0; i < options->manifests.count; i++)
         text = kern_arena_print(&arena, "%s %s", text, options->manifests.items[i]);
     for (size_t i = 0; i < options->cut.count; i++)

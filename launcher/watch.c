@@ -49,8 +49,8 @@ void kern_watch_begin(struct kern_watch *watch, uint64_t lag)
 static void begin_meeting(struct kern_watch *watch, const struct kern_world *world, uint64_t step,
                           bool failed)
 {
-    // Every rank must meet after the same step, so the slowest rank's pace decides for all. A meeting
-    // without a step since the last one, before a capture, tells nothing of the pace.
+    // Every rank must meet after the same step, so the slowest rank's pace decides for all. A
+    // meeting without a step since the last one, before a capture, tells nothing of the pace.
     uint64_t steps = step - watch->last;
     watch->votes[0] = (uint64_t)received;
     watch->votes[1] = steps ? (kern_now() - watch->started) / steps : 0;

@@ -82,6 +82,15 @@ struct rank_blas {
     struct rank_gemm *gemms; // every one that keeps something (rank/builtin.h)
 };
 
+// An event behind every launch of a program, if somebody wants to know.
+struct rank_timing {
+    CUevent *events; // n_events of them; 0: nobody does
+    struct kern_launch_time *times;
+    size_t n_events;
+    size_t count; // launches of the program last issued that an event follows
+    bool marking; // launches are issued by themselves now
+};
+
 // The slots for what the stage before hands over.
 struct rank_arrivals {
     struct kern_mapping mapping;
@@ -159,6 +168,7 @@ struct kern_rank {
     // Of the item that is being issued, or the graph that is being captured.
     size_t issued_launches;
     const struct rank_launch *last_launch; // the last one that was launched, or NULL
+    struct rank_timing timing;
 
     struct kern_arena arena; // names, tables and launch lists: what lives as long as the rank
 };
@@ -322,6 +332,12 @@ bool rank_launch_fit(struct rank_launch *launch, const uint64_t *vars, struct ke
 // Makes all launches of the program ready for [vars], if they are not, before any is launched.
 bool rank_program_fit(const struct kern_rank *rank, struct rank_program *program,
                       const uint64_t *vars, struct kern_diag *diag);
+
+// timing.c
+// Follows [launch] by an event if launches are timed.
+bool rank_timing_mark(struct kern_rank *rank, const struct rank_launch *launch,
+                      struct kern_diag *diag);
+void rank_timing_close(struct kern_rank *rank);
 
 // step.c
 // The program, if it can run now with these values of the vars; NULL and why it cannot.

@@ -82,6 +82,7 @@ void kern_rank_destroy(struct kern_rank *rank, bool abandon)
         rank->device->cu.cuStreamSynchronize(rank->stream);
         rank_blas_close(rank);
         rank_graphs_destroy(rank);
+        rank_timing_close(rank);
         rank_memory_free(rank);
         rank_modules_unload(rank);
         rank_context_close(rank);

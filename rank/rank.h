@@ -231,6 +231,22 @@ uint32_t kern_rank_most_in_flight(const struct kern_rank *rank);
 // Device time of the calls of the item last waited for, in nanoseconds.
 bool kern_rank_elapsed(const struct kern_rank *rank, uint64_t *nanoseconds, struct kern_diag *diag);
 
+// After this an event follows every launch that is not part of a graph. Programs are compiled, and
+// one item is in flight at a time.
+bool kern_rank_time_launches(struct kern_rank *rank, struct kern_diag *diag);
+
+// When a launch began at the earliest, since what was before it on the stream ended then, and when
+// it ended, in nanoseconds of device time from the start of its program.
+struct kern_launch_time {
+    const char *place; // "programs.step.calls[0] (send).launches[0]"
+    uint64_t begin, end;
+};
+
+// The launches of the program last issued and waited for; none if it ran as a graph or launches are
+// not timed. Borrowed until the next issue.
+bool kern_rank_launch_times(struct kern_rank *rank, const struct kern_launch_time **times,
+                            size_t *count, struct kern_diag *diag);
+
 // Reads the first [length] bytes of an output, inout, carry or workspace buffer, and waits.
 bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t length,
                     struct kern_diag *diag);

@@ -18,7 +18,7 @@ static bool launch_kernel(struct kern_rank *rank, const struct rank_launch *laun
     }
     rank->issued_launches++;
     rank->last_launch = launch;
-    return true;
+    return rank_timing_mark(rank, launch, diag);
 }
 
 static bool launch_builtin(struct kern_rank *rank, struct rank_launch *launch, const uint64_t *vars,
@@ -28,11 +28,12 @@ static bool launch_builtin(struct kern_rank *rank, struct rank_launch *launch, c
     if (!rank_builtin_launch(rank, launch, vars, &issued, diag)) {
         return false;
     }
-    if (issued) {
-        rank->issued_launches++;
-        rank->last_launch = launch;
+    if (!issued) {
+        return true;
     }
-    return true;
+    rank->issued_launches++;
+    rank->last_launch = launch;
+    return rank_timing_mark(rank, launch, diag);
 }
 
 bool rank_launch_range(struct kern_rank *rank, const struct rank_program *program, size_t first,
@@ -182,8 +183,11 @@ bool kern_rank_issue(struct kern_rank *rank, uint32_t program, const uint64_t *v
         return false;
     }
     struct rank_item *item = begin_item(rank, run);
+    rank->timing.count = 0;
+    rank->timing.marking = rank->timing.n_events > 0 && !as_graph;
     bool ok = as_graph ? launch_graph(rank, graph, diag)
                        : rank_launch_range(rank, run, 0, run->n_launches, vars, diag);
+    rank->timing.marking = false;
     item->launches = rank->issued_launches;
     item->last_launch = rank->last_launch;
     // After a failure too, so that a wait finds the end of what was launched before it.

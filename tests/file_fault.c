@@ -7,6 +7,8 @@
 //     error       they fail with EIO, as on a broken disk
 //     truncate    the file has lost the last 65537 bytes
 //     sleep       each takes 50 ms longer
+//     slow        each takes a second longer
+//     hang        they do not return
 //
 // in every process, or only in the one whose rank of Open MPI is RANK. With KERN_TEST_NO_MEMORY
 // files in memory that have a name of kern's cannot grow.
@@ -73,6 +75,10 @@ ssize_t pread(int fd, void *buf, size_t nbytes, off_t offset)
     }
     if (nth >= first && strncmp(what, "sleep", 5) == 0)
         usleep(50000);
+    if (nth >= first && strncmp(what, "slow", 4) == 0)
+        sleep(1);
+    while (nth >= first && strncmp(what, "hang", 4) == 0)
+        pause();
     if (nth == first && strncmp(what, "truncate", 8) == 0)
         cut(&path);
     return next(fd, buf, nbytes, offset);

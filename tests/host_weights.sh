@@ -33,6 +33,19 @@ done
 with_fault KERN_TEST_READ=sleep:1@0 load 4 derived
 right "a derive program on 4 ranks"
 
+# Loading takes longer than others wait for, but it gets on: nobody is late.
+for model in host device; do
+    with_fault KERN_TEST_READ=slow:1@0 load 2 "$model" -T 4
+    right "slower than --timeout, $model"
+    check "slower than --timeout, $model: it was" test "$(cat "$run/ms")" -gt 5000
+done
+with_fault KERN_TEST_READ=hang:3@0 load 2 host -T 4
+check "a disk that no longer answers: ends with 6" ended_with 6
+check "a disk that no longer answers: says who waited for what" says "(loading weights on the host)"
+check "a disk that no longer answers: says how far the other got" \
+    grep -qE 'rank 0 .*phase load, for .*it has moved [12] of 8 MiB, the last [0-9.]+ s ago' "$run/err"
+check "a disk that no longer answers: nothing is left" nothing_left
+
 # mapped PID: inode, permissions and Pss in KiB of the weight in this process.
 mapped() {
     awk -v name="$name" '

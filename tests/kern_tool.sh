@@ -144,7 +144,7 @@ kern 2 verfy model.json
 says err 'did you mean "verify"?'
 kern 2 plan --capcity 1 x
 says err 'did you mean "capacity"?'
-for name in verify show plan; do
+for name in verify show plan topo; do
     kern 0 $name --help
     silent err
     [ "$(wc -l <"$work/out")" -le 24 ] || fail "$command: does not fit a screen"

@@ -10,7 +10,8 @@
 
 #include "launcher/options.h"
 #include "launcher/stats.h"
-#include "topo/groups.h"
+#include "launcher/trace.h"
+#include "topo/layout.h"
 
 static void stats_of_few_and_many(void **state)
 {
@@ -43,7 +44,8 @@ static void groups_are_a_partition(void **state)
                 bool taken[64] = {false};
                 for (uint32_t rank = 0; rank < world; rank++) {
                     uint32_t number, index;
-                    kern_group_locate((enum kern_layout)layout, world, size, rank, &number, &index);
+                    kern_layout_locate((enum kern_layout)layout, world, size, rank, &number,
+                                       &index);
                     assert_true(number < world / size && index < size);
                     assert_false(taken[number * size + index]);
                     taken[number * size + index] = true;
@@ -57,11 +59,11 @@ static void groups_are_where_the_option_says(void **state)
 {
     (void)state;
     uint32_t number, index;
-    kern_group_locate(KERN_LAYOUT_BLOCK, 8, 4, 6, &number, &index);
+    kern_layout_locate(KERN_LAYOUT_BLOCK, 8, 4, 6, &number, &index);
     assert_true(number == 1 && index == 2);
-    kern_group_locate(KERN_LAYOUT_STRIDE, 8, 4, 6, &number, &index);
+    kern_layout_locate(KERN_LAYOUT_STRIDE, 8, 4, 6, &number, &index);
     assert_true(number == 0 && index == 3);
-    kern_group_locate(KERN_LAYOUT_STRIDE, 8, 2, 6, &number, &index);
+    kern_layout_locate(KERN_LAYOUT_STRIDE, 8, 2, 6, &number, &index);
     assert_true(number == 2 && index == 1);
 }
 
@@ -167,6 +169,75 @@ static void pairs_are_cut_at_the_last_equals_sign(void **state)
     assert_false(kern_option_pair("a=", &length, &value));
 }
 
+// Phases are kept always, other spans up to the rank's share; the rest is counted.
+static void a_trace_has_a_limit(void **state)
+{
+    (void)state;
+    struct kern_trace *trace = kern_trace_open(1 << 20, 5);
+    assert_int_equal(trace->limit, 1024);
+    for (uint64_t i = 0; i < 2000; i++) {
+        char name[16] = "step";
+        kern_trace_span(trace, KERN_TRACE_STEPS, name, i + 1, 10 * i, 10 * i + 5);
+        kern_trace_span(trace, KERN_TRACE_DEVICE, i % 2 ? "odd" : "even", i + 1, 10 * i, 10 * i);
+    }
+    kern_trace_span(trace, KERN_TRACE_PHASES, "check", 0, 30000, 20000);
+    assert_int_equal(trace->count, 1025);
+    assert_int_equal(trace->dropped, 4000 - 1024);
+    assert_int_equal(trace->n_names, 4);
+    assert_string_equal(trace->names[trace->spans[1].name], "even");
+    assert_string_equal(trace->names[trace->spans[1024].name], "check");
+    assert_int_equal(trace->spans[1024].end, 30000); // no span ends before it begins
+    kern_trace_close(trace);
+    trace = kern_trace_open(2, 0);
+    assert_int_equal(trace->limit, KERN_TRACE_SPANS / 2);
+    kern_trace_close(trace);
+    kern_trace_span(NULL, KERN_TRACE_STEPS, "step", 1, 0, 1);
+    kern_trace_issue(NULL);
+    kern_trace_close(NULL);
+}
+
+// Two items in flight: the second begins, on the host and on the device, when the first has ended.
+static void steps_of_a_trace_lie_beside_each_other(void **state)
+{
+    (void)state;
+    struct kern_trace *trace = kern_trace_open(1, 0);
+    kern_trace_issue(trace);
+    kern_trace_issue(trace);
+    uint64_t begun = trace->begun[0];
+    struct kern_trace_span first = kern_trace_step(trace, "step", 1);
+    struct kern_trace_span second = kern_trace_step(trace, "step", 1ull << 40);
+    assert_int_equal(first.number, 1);
+    assert_int_equal(second.number, 2);
+    assert_int_equal(first.end - first.begin, 1);
+    assert_true(second.begin == first.end && second.end >= second.begin);
+    assert_int_equal(trace->count, 4);
+    assert_int_equal(trace->spans[0].row, KERN_TRACE_STEPS);
+    assert_int_equal(trace->spans[0].begin, begun);
+    assert_int_equal(trace->spans[2].begin, trace->spans[0].end);
+    kern_trace_close(trace);
+}
+
+// A clock that is 5000 ahead at first and 7000 a second later, and one that jumps nowhere.
+static void clocks_drift_evenly(void **state)
+{
+    (void)state;
+    struct kern_clock clock = {{1000000000, -5000, 30}, {2000000000, -7000, 20}};
+    assert_int_equal(kern_clock_align(&clock, 1000000000), 1000000000 - 5000);
+    assert_int_equal(kern_clock_align(&clock, 1500000000), 1500000000 - 6000);
+    assert_int_equal(kern_clock_align(&clock, 2000000000), 2000000000 - 7000);
+    assert_int_equal(kern_clock_align(&clock, 500000000), 500000000 - 4000);
+    assert_int_equal(kern_clock_error(&clock), 30);
+    uint64_t last = 0;
+    for (uint64_t time = 900000000; time < 2100000000; time += 999983) {
+        assert_true(kern_clock_align(&clock, time) > last);
+        last = kern_clock_align(&clock, time);
+    }
+    struct kern_clock still = {{500, 1ll << 60, 1}, {500, 1ll << 60, 1}};
+    assert_true(kern_clock_align(&still, 777) == (1ull << 60) + 777);
+    struct kern_clock late = {{500, -1000, 1}, {500, -1000, 1}};
+    assert_int_equal(kern_clock_align(&late, 600), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +246,9 @@ int main(void)
         cmocka_unit_test(groups_are_where_the_option_says),
         cmocka_unit_test(options_are_read_in_every_spelling),
         cmocka_unit_test(wrong_options_are_refused_in_words),
+        cmocka_unit_test(a_trace_has_a_limit),
+        cmocka_unit_test(steps_of_a_trace_lie_beside_each_other),
+        cmocka_unit_test(clocks_drift_evenly),
         cmocka_unit_test(pairs_are_cut_at_the_last_equals_sign),
     };
     return cmocka_run_group_tests_name("launcher", tests, NULL, NULL);

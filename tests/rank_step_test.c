@@ -55,6 +55,38 @@ static void a_program_runs_end_to_end(void **state)
     fixture_close(&fixture);
 }
 
+static void launches_are_timed(void **state)
+{
+    (void)state;
+    struct rank_fixture fixture = {0};
+    fixture_open(&fixture, ADD_TWICE);
+    assert_true(kern_rank_load_weights(fixture.rank, NULL, 0, &fixture.diag));
+    assert_true(kern_rank_derive(fixture.rank, &fixture.diag));
+    const int32_t x[8] = {0};
+    const struct kern_launch_time *times;
+    size_t count;
+    fixture_set_var(&fixture, "n", 8);
+    fixture_write(&fixture, "x", x, sizeof x);
+    fixture_run(&fixture, "step");
+    assert_true(kern_rank_launch_times(fixture.rank, &times, &count, &fixture.diag));
+    assert_int_equal(count, 0); // nobody asked
+    assert_true(kern_rank_time_launches(fixture.rank, &fixture.diag));
+    for (int run = 0; run < 3; run++) {
+        uint64_t nanoseconds = 0;
+        fixture_write(&fixture, "x", x, sizeof x);
+        fixture_run(&fixture, "step");
+        assert_true(kern_rank_elapsed(fixture.rank, &nanoseconds, &fixture.diag));
+        assert_true(kern_rank_launch_times(fixture.rank, &times, &count, &fixture.diag));
+        assert_int_equal(count, 2);
+        assert_non_null(strstr(times[0].place, "programs.step.calls[0]"));
+        assert_non_null(strstr(times[1].place, "programs.step.calls[1]"));
+        assert_int_equal(times[0].begin, 0);
+        assert_true(times[0].end >= times[0].begin && times[0].end == times[1].begin);
+        assert_true(times[1].end >= times[1].begin && times[1].end <= nanoseconds);
+    }
+    fixture_close(&fixture);
+}
+
 static void facts_of_a_program(void **state)
 {
     (void)state;
@@ -454,6 +486,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_runs_end_to_end),
+        cmocka_unit_test(launches_are_timed),
         cmocka_unit_test(facts_of_a_program),
         cmocka_unit_test(values_outside_a_domain_are_refused),
         cmocka_unit_test(wrong_uses_are_refused),

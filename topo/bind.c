@@ -2,31 +2,31 @@
 //
 // Processors and memory near the device, as far as the system lets us.
 #include <errno.h>
-#include <hwloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "topo/internal.h"
 #include "topo/place.h"
 
-// A topology of the processors that this process may use, with the PCI devices if [pci].
-static hwloc_topology_t load_topology(bool pci)
+hwloc_topology_t kern_topology_load(bool pci, bool whole)
 {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0)
         return NULL;
     if (pci)
         hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    if (whole)
+        hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     if (hwloc_topology_load(topology) == 0)
         return topology;
     hwloc_topology_destroy(topology);
     return NULL;
 }
 
-// The NUMA node beside the PCI device at [bus_id], or -1. In a virtual machine the device hangs off
-// the whole machine, which says nothing.
-static int numa_of_device(hwloc_topology_t topology, const char *bus_id)
+// In a virtual machine the device hangs off the whole machine, which says nothing.
+int kern_topology_numa_of(hwloc_topology_t topology, const char *bus_id)
 {
     hwloc_obj_t pci = hwloc_get_pcidev_by_busidstring(topology, bus_id);
     hwloc_obj_t near = pci ? hwloc_get_non_io_ancestor_obj(topology, pci) : NULL;
@@ -77,13 +77,13 @@ static void list_cpus(hwloc_topology_t topology, struct kern_place *place)
 
 void kern_place_bind(struct kern_place *place, bool on_bus, enum kern_bind bind)
 {
-    hwloc_topology_t topology = load_topology(on_bus);
+    hwloc_topology_t topology = kern_topology_load(on_bus, false);
     if (!topology) {
         snprintf(place->bound, sizeof place->bound, "no: hwloc found no topology");
         return;
     }
     if (place->numa < 0 && on_bus)
-        place->numa = numa_of_device(topology, place->bus_id);
+        place->numa = kern_topology_numa_of(topology, place->bus_id);
     hwloc_bitmap_t inherited = hwloc_bitmap_alloc();
     if (bind == KERN_BIND_NONE)
         snprintf(place->bound, sizeof place->bound, "no: --bind none");

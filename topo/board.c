@@ -47,6 +47,7 @@ void kern_board_phase(struct kern_board *board, const char *phase)
         return;
     slot->program[0] = '\0';
     slot->step = 0;
+    slot->total = slot->done = 0;
     slot->since = kern_now();
     snprintf(slot->phase, sizeof slot->phase, "%s", phase);
 }
@@ -75,4 +76,14 @@ void kern_board_step(struct kern_board *board, uint64_t step)
         return;
     slot->step = step;
     slot->since = kern_now();
+}
+
+void kern_board_progress(struct kern_board *board, uint64_t done, uint64_t total)
+{
+    struct kern_board_slot *slot = own(board);
+    if (!slot)
+        return;
+    slot->done = done;
+    slot->total = total;
+    slot->moved = kern_now();
 }

@@ -20,7 +20,9 @@ struct kern_board_slot {
     char awaits[64];  // what of a neighbour in the pipeline, or what it gave up on; empty: nothing
     uint64_t step;    // of the program, from 1; 0: none
     uint64_t since;   // base/clock.h, when it got there
-    int waiting;      // enum kern_board_wait
+    uint64_t done, total; // bytes that the phase has moved, of how many; 0 of 0: it does not say
+    uint64_t moved;       // when done changed last
+    int waiting;          // enum kern_board_wait
 };
 
 struct kern_board {
@@ -40,5 +42,8 @@ void kern_board_program(struct kern_board *board, const char *program);
 // Notes what of a neighbour in the pipeline its kernels wait for ("": nothing).
 void kern_board_awaits(struct kern_board *board, const char *what);
 void kern_board_step(struct kern_board *board, uint64_t step);
+
+// Notes that the phase has moved [done] of [total] bytes.
+void kern_board_progress(struct kern_board *board, uint64_t done, uint64_t total);
 
 #endif

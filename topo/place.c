@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "topo/watchdog.h"
 
 static bool describe(const struct kern_device *device, int ordinal, struct kern_place *place,
                      struct kern_diag *diag)
@@ -35,67 +34,19 @@ static int by_bus_id(const void *a, const void *b)
     return order ? order : x->ordinal - y->ordinal;
 }
 
-static bool choose_own(const struct kern_world *world, const struct kern_device *device, bool share,
-                       struct kern_place *place, struct kern_diag *diag)
+bool kern_place_visible(const struct kern_device *device, struct kern_place **places, int *count,
+                        struct kern_diag *diag)
 {
-    int count = 0;
-    if (!KERN_CU(device, diag, "counting the visible devices", cuDeviceGetCount, &count))
+    *places = NULL;
+    if (!KERN_CU(device, diag, "counting the visible devices", cuDeviceGetCount, count))
         return false;
-    if (count < 1)
-        return kern_fail(diag, KERN_EXIT_DEVICE, NULL,
-                         "no device is visible to this process (CUDA_VISIBLE_DEVICES=%s)",
-                         getenv("CUDA_VISIBLE_DEVICES") ? getenv("CUDA_VISIBLE_DEVICES")
-                                                        : "(unset)");
-    // With one visible device per process that one is ours, whatever our local rank; whether the
-    // neighbours were given another one shows when everybody's choice is compared.
-    if (count > 1 && world->local_rank >= count && !share)
-        return kern_fail(
-            diag, KERN_EXIT_USAGE, NULL,
-            "%d processes on %s but %d visible devices; start at most %d per node%s, or "
-            "let them share devices with --share-devices",
-            world->local_size, world->members[world->rank].host, count, count,
-            device->kind == KERN_DEVICE_EMU ? ", set KERN_EMU_DEVICES higher" : "");
-    struct kern_place *visible = kern_calloc((size_t)count, sizeof *visible);
-    bool good = true;
-    for (int i = 0; good && i < count; i++)
-        good = describe(device, i, &visible[i], diag);
-    if (good) {
-        qsort(visible, (size_t)count, sizeof *visible, by_bus_id);
-        *place = visible[world->local_rank % count];
-    }
-    free(visible);
-    return good;
-}
-
-// Two processes on one device wait for each other's kernels, and NCCL refuses them much later.
-static bool check_distinct(const struct kern_world *world, const struct kern_place *places,
-                           struct kern_diag *diag)
-{
-    const struct kern_place *mine = &places[world->rank];
-    for (int r = 0; r < world->rank; r++) {
-        if (world->members[r].node != world->members[world->rank].node ||
-            memcmp(places[r].uuid, mine->uuid, sizeof mine->uuid) != 0)
-            continue;
-        return kern_fail(
-            diag, KERN_EXIT_USAGE, NULL,
-            "ranks %d and %d on %s have the same device %s (visible device %d); give each "
-            "its own (srun: --gpus-per-task=1, or make all devices of the node visible "
-            "to every task), or let them share with --share-devices",
-            r, world->rank, world->members[r].host, mine->bus_id, mine->ordinal);
-    }
+    *places = kern_calloc((size_t)*count, sizeof **places);
+    for (int i = 0; i < *count; i++)
+        if (!describe(device, i, &(*places)[i], diag)) {
+            free(*places);
+            *places = NULL;
+            return false;
+        }
+    qsort(*places, (size_t)*count, sizeof **places, by_bus_id);
     return true;
-}
-
-bool kern_place_choose(const struct kern_world *world, const struct kern_device *device, bool share,
-                       enum kern_bind bind, struct kern_place **places, struct kern_diag *diag)
-{
-    struct kern_place own = {.numa = -1};
-    bool good = choose_own(world, device, share, &own, diag);
-    if (good)
-        kern_place_bind(&own, device->kind == KERN_DEVICE_CUDA, bind);
-    *places = kern_calloc((size_t)world->size, sizeof **places);
-    KERN_WITH_OTHERS(
-        world, "comparing devices",
-        MPI_Allgather(&own, sizeof own, MPI_BYTE, *places, sizeof own, MPI_BYTE, world->comm));
-    return good && (share || check_distinct(world, *places, diag));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which device a process runs on, and which processors and memory lie near it.
+// Devices, and which processors and memory lie near them.
 #ifndef KERN_TOPO_PLACE_H
 #define KERN_TOPO_PLACE_H
 
@@ -8,7 +8,6 @@
 
 #include "base/diag.h"
 #include "device/device.h"
-#include "topo/world.h"
 
 enum kern_bind { KERN_BIND_AUTO, KERN_BIND_NONE };
 
@@ -22,13 +21,10 @@ struct kern_place {
     char bound[64]; // who bound it: "to NUMA node 0", "by the launcher", "no", or why not
 };
 
-// Chooses this process's device: the only visible one, or that of its local rank among the visible
-// ones in order of bus ids. Two processes of a node on one device are refused, with both named,
-// unless [share]. Then binds processors and memory to the device's NUMA node, unless the launcher
-// has bound the process already or [bind] says not to. Collective. [places] gets everybody's place,
-// by rank, to be freed by the caller.
-bool kern_place_choose(const struct kern_world *world, const struct kern_device *device, bool share,
-                       enum kern_bind bind, struct kern_place **places, struct kern_diag *diag);
+// The visible devices in order of bus ids, to be freed by the caller; they are not bound and have
+// no processors yet.
+bool kern_place_visible(const struct kern_device *device, struct kern_place **places, int *count,
+                        struct kern_diag *diag);
 
 // Binds this process near NUMA node place->numa and fills in place->cpus and place->bound. A device
 // that is [on_bus] is looked up by its bus id if its NUMA node is not known.

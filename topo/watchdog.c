@@ -63,7 +63,7 @@ static void say(const char *text)
 static void say_where(int rank, const struct kern_member *member,
                       const struct kern_board_slot *slot)
 {
-    char text[400], step[40] = "";
+    char text[480], step[40] = "", moved[96] = "";
     char state = state_of(member->pid);
     const char *how = is_gone(state)      ? "is gone"
                       : is_stopped(state) ? "is stopped"
@@ -71,11 +71,16 @@ static void say_where(int rank, const struct kern_member *member,
                                           : "is still busy";
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
+    if (slot->total)
+        snprintf(moved, sizeof moved, "; it has moved %llu of %llu MiB, the last %.1f s ago",
+                 (unsigned long long)(slot->done >> 20), (unsigned long long)(slot->total >> 20),
+                 (double)(kern_now() - slot->moved) / 1e9);
     snprintf(text, sizeof text,
-             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s%s%.63s, for %.1f s\n", rank,
-             member->host, member->pid, how, slot->phase, slot->program[0] ? ", program " : "",
-             slot->program, step, slot->awaits[0] ? ", waits for " : "", slot->awaits,
-             (double)(kern_now() - slot->since) / 1e9);
+             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s%s%.63s, for %.1f s%s\n",
+             rank, member->host, member->pid, how, slot->phase,
+             slot->program[0] ? ", program " : "", slot->program, step,
+             slot->awaits[0] ? ", waits for " : "", slot->awaits,
+             (double)(kern_now() - slot->since) / 1e9, moved);
     say(text);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topo/world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,8 +141,12 @@ void kern_world_close(struct kern_world *world)
     *world = (struct kern_world){0};
 }
 
-void kern_world_abort(const struct kern_world *world, enum kern_exit code)
+void kern_world_abandon(const struct kern_world *world, struct kern_diag *diag)
 {
+    for (size_t i = 0; i < diag->count; i++)
+        fprintf(stderr, "kern-rank: rank %d (%s): %s\n", world->rank,
+                world->members[world->rank].host, kern_diag_line(diag, i));
+    enum kern_exit code = kern_exit_worse(kern_diag_code(diag), KERN_EXIT_PEER);
     MPI_Abort(world->comm, (int)code);
     _exit((int)code);
 }

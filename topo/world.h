@@ -10,16 +10,7 @@
 
 #include "base/diag.h"
 #include "topo/board.h"
-
-#define KERN_HOST_BYTES 64
-
-// Where one process of the job is.
-struct kern_member {
-    int node;       // from 0, in order of the lowest rank on each
-    int local_rank; // from 0 on its node
-    int pid;
-    char host[KERN_HOST_BYTES];
-};
+#include "topo/member.h"
 
 struct kern_world {
     MPI_Comm comm; // all processes
@@ -62,7 +53,8 @@ bool kern_world_alarm_raised(const struct kern_world *world);
 // Leaves in order: every rank calls it.
 void kern_world_close(struct kern_world *world);
 
-// Ends the whole job at once with [code], for when others can no longer be waited for.
-_Noreturn void kern_world_abort(const struct kern_world *world, enum kern_exit code);
+// Ends the whole job at once, for when others can no longer be waited for; prints what stands in
+// [diag], of which the exit code is, or KERN_EXIT_PEER.
+_Noreturn void kern_world_abandon(const struct kern_world *world, struct kern_diag *diag);
 
 #endif
