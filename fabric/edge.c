@@ -179,9 +179,11 @@ const char *kern_edges_awaited(const struct kern_edges *edges, enum kern_edge_ph
                                      : "";
 }
 
-bool kern_edges_sound(const struct kern_edges *edges, struct kern_diag *diag)
+bool kern_edges_sound(const struct kern_edges *edges, enum kern_edge_phase *phase,
+                      struct kern_diag *diag)
 {
     uint64_t failed = __atomic_load_n(&edges->board->failed, __ATOMIC_ACQUIRE);
+    *phase = (enum kern_edge_phase)failed;
     if (!failed)
         return true;
     const struct kern_world *world = edges->config.world;
@@ -189,7 +191,7 @@ bool kern_edges_sound(const struct kern_edges *edges, struct kern_diag *diag)
         diag, KERN_EXIT_PEER, NULL,
         "stage %d (rank %d, %s) waited %g s for %s, for item %" PRIu64 "; --timeout sets the limit",
         edges->config.stage->index, world->rank, world->members[world->rank].host, world->timeout,
-        kern_edges_awaited(edges, (enum kern_edge_phase)failed), edges->board->failed_item + 1);
+        kern_edges_awaited(edges, *phase), edges->board->failed_item + 1);
 }
 
 bool kern_edges_stamp(const struct kern_edges *edges, uint64_t item, struct kern_edge_stamp *stamp)

@@ -39,8 +39,9 @@ bool kern_edges_verify(struct kern_edges *edges, struct kern_diag *diag);
 enum kern_edge_phase kern_edges_at(const struct kern_edges *edges, uint64_t *item);
 
 // False if a wait of this rank for a neighbour has reached its deadline, which the world's timeout
-// sets, with both stages and the item in [diag] (KERN_EXIT_PEER).
-bool kern_edges_sound(const struct kern_edges *edges, struct kern_diag *diag);
+// sets, with both stages and the item in [diag] (KERN_EXIT_PEER); *[phase] is that wait.
+bool kern_edges_sound(const struct kern_edges *edges, enum kern_edge_phase *phase,
+                      struct kern_diag *diag);
 
 // The stamps of [item], if they are still there.
 bool kern_edges_stamp(const struct kern_edges *edges, uint64_t item, struct kern_edge_stamp *stamp);

@@ -69,11 +69,13 @@ static bool wait_for_step(struct kern_run *run, struct kern_driven *driven, uint
     return kern_rank_elapsed(run->rank, &driven->times[driven->measured++], &run->diag);
 }
 
-// In a pipeline the first stage may be ahead of the last one by what the edges and the stages
-// between hold; a meeting must not make it wait before.
+// In a pipeline the first stage may be ahead of the last one's host by what the edges and the
+// stages between hold, and what is in flight there. It waits for the others on its edge, where it
+// can say for whom, and not in a meeting.
 static uint64_t lag_of(const struct kern_run *run)
 {
-    return run->edges ? (run->options.depth + 1) * run->n_stages : 0;
+    uint64_t held = (run->options.depth + 1) * run->n_stages;
+    return run->edges ? held + kern_rank_most_in_flight(run->rank) : 0;
 }
 
 // Runs the warm-up and the steps, until somebody fails or a signal comes. All ranks issue and wait

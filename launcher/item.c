@@ -76,6 +76,17 @@ bool kern_run_issue(struct kern_run *run, uint32_t program, const uint64_t *vars
     return good;
 }
 
+// Whether no wait for a neighbour was given up; else the board goes on to say which. [ended]: the
+// item did.
+static bool look_at_edges(struct kern_run *run, bool ended)
+{
+    enum kern_edge_phase phase;
+    bool sound = kern_edges_sound(run->edges, &phase, &run->diag);
+    if (ended || !sound)
+        kern_board_awaits(&run->world.board, kern_edges_awaited(run->edges, phase));
+    return sound;
+}
+
 bool kern_run_wait(struct kern_run *run, uint32_t program)
 {
     struct waiting waiting = {.run = run, .deadline = kern_deadline_in(run->options.timeout)};
@@ -85,10 +96,12 @@ bool kern_run_wait(struct kern_run *run, uint32_t program)
     kern_wait_end(&run->world);
     if (!good && kern_deadline_passed(waiting.deadline))
         kern_wait_overdue();
-    // A wait for a neighbour that was given up lets the item end; the board goes on to say which.
-    if (!good || (run->edges && !kern_edges_sound(run->edges, &run->diag)))
+    // A wait for a neighbour that was given up lets the item end. One that was broken off, because
+    // another rank gave up, stays on the board as well.
+    if (run->edges)
+        good = look_at_edges(run, good) && good;
+    if (!good)
         return false;
-    kern_board_awaits(&run->world.board, "");
     run->in_flight = kern_rank_in_flight(run->rank) > 0;
     if (run->trace && !trace_item(run, program))
         return false;

@@ -90,8 +90,7 @@ enum { OPTIONS = sizeof table / sizeof *table };
 void kern_options_help(FILE *file)
 {
     fputs("kern-rank: run a GPU program, declared by a manifest, on every process of a job\n\n"
-          "    mpirun -np 8 kern-rank [options] model.json\n"
-          "    mpirun -np 8 kern-rank [options] stage0.json stage1.json …\n\n",
+          "    mpirun -np 8 kern-rank [options] model.json (or stage0.json stage1.json …)\n\n",
           file);
     for (size_t i = 0; i < OPTIONS; i++) {
         char left[48];

@@ -174,6 +174,14 @@ static void close_pair(struct pair *pair)
     kern_diag_clear(&pair->diag);
 }
 
+static bool is_sound(struct pair *pair, int stage)
+{
+    enum kern_edge_phase phase;
+    bool sound = kern_edges_sound(pair->ends[stage].edges, &phase, &pair->diag);
+    assert_int_equal(phase, sound ? KERN_EDGE_POSTED : stage ? KERN_EDGE_TAKING : KERN_EDGE_ROOM);
+    return sound;
+}
+
 static uint32_t buffer_of(struct pair *pair, int stage, const char *name)
 {
     uint32_t index = kern_names_find(&pair->stages[stage]->buffer_names, name);
@@ -248,7 +256,7 @@ static void pass_items(uint32_t depth, enum kern_graphs graphs)
         wait_for(&pair, 0);
     }
     for (int i = 0; i < STAGES; i++)
-        check(&pair, kern_edges_sound(pair.ends[i].edges, &pair.diag));
+        check(&pair, is_sound(&pair, i));
     close_pair(&pair);
 }
 
@@ -340,7 +348,7 @@ static void a_neighbour_that_never_comes(void **state)
     struct kern_edge_stamp second;
     assert_true(kern_edges_stamp(pair.ends[1].edges, 1, &second));
     assert_true(second.take_ended - second.take_began < (uint64_t)(timeout * 1e9));
-    assert_false(kern_edges_sound(pair.ends[1].edges, &pair.diag));
+    assert_false(is_sound(&pair, 1));
     assert_int_equal(kern_diag_code(&pair.diag), KERN_EXIT_PEER);
     assert_string_equal(kern_diag_line(&pair.diag, 0),
                         "error: stage 1 (rank 1, right) waited 0.3 s for input from stage 0 (rank "
@@ -351,9 +359,9 @@ static void a_neighbour_that_never_comes(void **state)
     issue(&pair, 0, 0);
     issue(&pair, 0, 1);
     wait_for(&pair, 0);
-    check(&pair, kern_edges_sound(pair.ends[0].edges, &pair.diag));
+    check(&pair, is_sound(&pair, 0));
     wait_for(&pair, 0);
-    assert_false(kern_edges_sound(pair.ends[0].edges, &pair.diag));
+    assert_false(is_sound(&pair, 0));
     assert_non_null(strstr(kern_diag_line(&pair.diag, 0),
                            "stage 0 (rank 0, left) waited 0.3 s for room in stage 1 (rank 1, "
                            "right), for item 2"));
