@@ -53,7 +53,7 @@ everywhere 2 "an option without its value" "$minimal/model.json" --steps -- "--s
 everywhere 2 "steps that are no number" "$minimal/model.json" -n many -- "many" "whole number"
 everywhere 2 "a flag with a value" "$minimal/model.json" --share-devices=2 -- "takes no value"
 everywhere 2 "an unknown kind of device" "$minimal/model.json" --device tpu -- "tpu" "auto, cuda or emu"
-everywhere 2 "two manifests" "$minimal/model.json" "$minimal/model.json" -- "second manifest"
+everywhere 3 "two manifests" "$minimal/model.json" "$minimal/model.json" -- "is no stage of a pipeline"
 refused 2 2 "a timeout of 0" "$minimal/model.json" -T 0 -- "seconds above 0"
 refused 2 2 "a var that is not declared" "$minimal/model.json" --var rows=1 -- 'no var "rows"'
 refused 2 2 "a var above its maximum" "$minimal/model.json" --var count=4097 -- "1 to 4096"
