@@ -61,8 +61,9 @@ static struct kern_manifest *parse(const char *text)
 static char *with_quotes(const char *text)
 {
     char *copy = kern_calloc(strlen(text) + 1, 1);
-    for (size_t i = 0; text[i]; i++)
-        copy[i] = text[i] == '\'' ? '"' : text[i];
+    memcpy(copy, text, strlen(text));
+    for (char *at = strchr(copy, '\''); at; at = strchr(at, '\''))
+        *at = '"';
     return copy;
 }
 
