@@ -60,8 +60,8 @@ static struct kern_manifest *parse(const char *text)
 
 static char *with_quotes(const char *text)
 {
-    char *copy = kern_calloc(strlen(text) + 1, 1);
-    memcpy(copy, text, strlen(text));
+    char *copy = strdup(text);
+    assert_non_null(copy);
     for (char *at = strchr(copy, '\''); at; at = strchr(at, '\''))
         *at = '"';
     return copy;
