@@ -104,7 +104,8 @@ static bool take_option(const struct kern_command *command, int argc, char **arg
                      "\"%s\" will not do; it takes a whole number, 0 or more", value);
 }
 
-static bool check_files(const struct kern_command *command, size_t count, struct kern_diag *diag)
+static bool check_files(const struct kern_command *command, const char *const *files, size_t count,
+                        struct kern_diag *diag)
 {
     if (count < command->files_min)
         return kern_fail(diag, KERN_EXIT_USAGE, NULL, "%s; for example: %s",
@@ -114,7 +115,11 @@ static bool check_files(const struct kern_command *command, size_t count, struct
     if (count > command->files_max)
         return kern_fail(diag, KERN_EXIT_USAGE, NULL, "%zu files are named; kern %s takes %zu",
                          count, command->name, command->files_max);
-    return true;
+    size_t inputs = 0;
+    for (size_t i = 0; i < count; i++)
+        inputs += strcmp(files[i], "-") == 0;
+    return inputs <= 1 ||
+           kern_fail(diag, KERN_EXIT_USAGE, "-", "is given twice; standard input can be read once");
 }
 
 bool kern_arguments_read(const struct kern_command *command, int argc, char **argv,
@@ -133,7 +138,7 @@ bool kern_arguments_read(const struct kern_command *command, int argc, char **ar
         else
             good = take_option(command, argc, argv, &i, arguments, diag) && good;
     }
-    return good && check_files(command, arguments->n_files, diag);
+    return good && check_files(command, files, arguments->n_files, diag);
 }
 
 void kern_arguments_free(struct kern_arguments *arguments)

@@ -32,7 +32,9 @@ static bool find_points(const struct kern_arguments *arguments,
     const struct kern_given *at = &arguments->options[AT], *balance = &arguments->options[BALANCE];
     if (at->given == balance->given)
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
-                         "say where with --at I,J or how many stages with --balance N, not both");
+                         "%s; say where to cut with --at I,J, or into how many stages with "
+                         "--balance N",
+                         at->given ? "--at and --balance are both given" : "no point is given");
     if (at->given)
         return kern_points_read(at->text, "--at", points, diag);
     // More stages than calls are refused below; the array need not be larger for them.

@@ -5,14 +5,17 @@
 
 #include "base/table.h"
 #include "launcher/kern.h"
+#include "launcher/usual.h"
 #include "manifest/footprint.h"
 #include "manifest/json_writer.h"
 
 enum { CAPACITY, SEQS, LARGEST, JSON };
 
 static const struct kern_option options[] = {
-    [CAPACITY] = {"capacity", "N", KERN_OPTION_COUNT, "tokens that paged states hold (4096)"},
-    [SEQS] = {"seqs", "N", KERN_OPTION_COUNT, "sequences that live at once (8)"},
+    [CAPACITY] = {"capacity", "N", KERN_OPTION_COUNT,
+                  "tokens that paged states hold (" KERN_USUAL_TEXT(KERN_USUAL_CAPACITY) ")"},
+    [SEQS] = {"seqs", "N", KERN_OPTION_COUNT,
+              "sequences that live at once (" KERN_USUAL_TEXT(KERN_USUAL_SEQS) ")"},
     [LARGEST] = {"largest", "N", KERN_OPTION_COUNT, "so many of the largest are listed (10)"},
     [JSON] = {"json", NULL, KERN_OPTION_FLAG, "print one object with every figure"},
 };
@@ -178,9 +181,9 @@ static enum kern_exit plan(const struct kern_arguments *arguments)
     struct kern_diag diag = {0};
     struct kern_footprint footprint = {0};
     struct kern_manifest *manifest = kern_load(path, &diag);
-    // The defaults are those of kern-rank.
-    bool good = manifest && kern_footprint_plan(manifest, count_of(arguments, CAPACITY, 4096),
-                                                count_of(arguments, SEQS, 8), &footprint, &diag);
+    bool good = manifest &&
+                kern_footprint_plan(manifest, count_of(arguments, CAPACITY, KERN_USUAL_CAPACITY),
+                                    count_of(arguments, SEQS, KERN_USUAL_SEQS), &footprint, &diag);
     enum kern_exit code = kern_diag_code(&diag);
     kern_complain(path, &diag);
     if (good && arguments->options[JSON].given)

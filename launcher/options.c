@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "launcher/usual.h"
 #include "manifest/suggest.h"
 
 enum kind { CUT, FLAG, TEXT, LIST, COUNT, COUNT_I64, SECONDS, REAL, DEVICE, BIND, GRAPHS };
@@ -58,8 +59,10 @@ static const struct option table[] = {
     {"weights", 0, "PATH", LIST, AT(weights), "safetensors file or directory (repeatable)"},
     {"kernels", 0, "DIR", LIST, AT(kernels),
      "where modules are looked for (the manifest's folder)"},
-    {"capacity", 0, "N", COUNT, AT(capacity), "tokens that paged states hold (4096)"},
-    {"seqs", 0, "N", COUNT, AT(seqs), "sequences that live at once (8)"},
+    {"capacity", 0, "N", COUNT, AT(capacity),
+     "tokens that paged states hold (" KERN_USUAL_TEXT(KERN_USUAL_CAPACITY) ")"},
+    {"seqs", 0, "N", COUNT, AT(seqs),
+     "sequences that live at once (" KERN_USUAL_TEXT(KERN_USUAL_SEQS) ")"},
     {"host-blocks", 0, "N", COUNT, AT(host_blocks),
      "blocks of each state that a host lends (none)"},
     {"group", 0, "NAME=LAYOUT", LIST, AT(groups),
@@ -87,8 +90,8 @@ enum { OPTIONS = sizeof table / sizeof *table };
 void kern_options_help(FILE *file)
 {
     fputs("kern-rank: run a GPU program, declared by a manifest, on every process of a job\n\n"
-          "    mpirun -np 8 kern-rank [options] model.json\n"
-          "    mpirun -np 8 kern-rank [options] stage0.json stage1.json …\n\n",
+          "    mpirun -np 8 kern-rank [options] model.json (of a pipeline: stage0.json stage1.json "
+          "…)\n\n",
           file);
     for (size_t i = 0; i < OPTIONS; i++) {
         char left[48];
@@ -312,8 +315,8 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
     *options = (struct kern_options){.steps = 20,
                                      .warmup = 5,
                                      .seed = 1,
-                                     .capacity = 4096,
-                                     .seqs = 8,
+                                     .capacity = KERN_USUAL_CAPACITY,
+                                     .seqs = KERN_USUAL_SEQS,
                                      .timeout = 60,
                                      .depth = UINT64_MAX,
                                      .margin = 0.1,

@@ -66,6 +66,19 @@ static bool is_elsewhere(const struct kern_run *run, const char *name)
     return false;
 }
 
+// Whether one of the first [count] words of --var names the var as well.
+static bool named_before(const struct kern_list *words, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *text;
+        size_t length;
+        if (kern_option_pair(words->items[i], &length, &text) && strlen(name) == length &&
+            strncmp(words->items[i], name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
 // The maxima, changed by --var.
 bool kern_run_vars(struct kern_run *run, uint64_t *vars)
 {
@@ -96,6 +109,8 @@ bool kern_run_vars(struct kern_run *run, uint64_t *vars)
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var",
                              "%s is not a value of %s: 1 to %llu", text, name,
                              (unsigned long long)manifest->vars[index].max);
+        else if (named_before(&run->options.vars, i, name))
+            good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--var", "%s is given twice", name);
         else
             vars[index] = value;
         kern_arena_free(&arena);

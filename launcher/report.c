@@ -14,8 +14,9 @@ static void gather_groups(const struct kern_run *run, struct kern_report *report
     int *mine = kern_calloc(2 * (size_t)first->n_groups, sizeof *mine);
     for (uint32_t g = 0; g < first->n_groups; g++) {
         uint32_t own = kern_names_find(&run->manifest->group_names, first->groups[g].name);
-        mine[2 * g] = own == KERN_NONE ? -1 : (int)run->groups.places[own].number;
-        mine[2 * g + 1] = own == KERN_NONE ? -1 : (int)run->groups.places[own].index;
+        int *at = mine + 2 * (size_t)g;
+        at[0] = own == KERN_NONE ? -1 : (int)run->groups.places[own].number;
+        at[1] = own == KERN_NONE ? -1 : (int)run->groups.places[own].index;
     }
     int count = 2 * (int)first->n_groups;
     KERN_WITH_OTHERS(

@@ -45,6 +45,26 @@ static void tell_of_stage(const char *name, const struct kern_diag *found, struc
     }
 }
 
+// Names the points round stage [index], which does not keep the rules by itself.
+static void tell_of_points(const struct kern_cut_points *cut, size_t index, const char *name,
+                           struct kern_diag *diag)
+{
+    char points[96];
+    unsigned long long first = index ? cut->points[index - 1] : 0;
+    unsigned long long end = index < cut->count ? cut->points[index] : 0;
+    if (index == 0)
+        snprintf(points, sizeof points, "up to the point %llu", end);
+    else if (index == cut->count)
+        snprintf(points, sizeof points, "from the point %llu on", first);
+    else
+        snprintf(points, sizeof points, "between the points %llu and %llu", first, end);
+    kern_fail_rule(
+        diag, "V-CUT", UINT64_MAX, name,
+        "a stage keeps the rules by itself, and this one, %s, does not; cut elsewhere, or "
+        "let --balance N look for the points",
+        points);
+}
+
 static struct kern_manifest *make_stage(const struct kern_cut_points *cut, size_t index,
                                         const char *id, struct kern_diag *diag)
 {
@@ -59,6 +79,8 @@ static struct kern_manifest *make_stage(const struct kern_cut_points *cut, size_
         stage = NULL;
     }
     tell_of_stage(name, &found, diag);
+    if (!stage)
+        tell_of_points(cut, index, name, diag);
     kern_diag_clear(&found);
     free(text);
     return stage;

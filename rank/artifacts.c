@@ -242,11 +242,13 @@ static void report_missing(struct search *search, struct kern_diag *diag)
             kern_arena_print(&search->arena, "modules.%s", manifest->modules[m].name);
         if (search->near[m] != NULL) {
             kern_fail(diag, KERN_EXIT_ARTIFACT, place,
-                      "no artifact of source \"%s\" was found in %s: %s, the manifest pins %s",
+                      "no artifact of source \"%s\" was found in %s: %s, the manifest pins %s; "
+                      "--kernels names other folders",
                       manifest->modules[m].source, searched, search->near[m], hex);
         } else {
             kern_fail(diag, KERN_EXIT_ARTIFACT, place,
-                      "no artifact of source \"%s\" with sha256 %s was found in %s",
+                      "no artifact of source \"%s\" with sha256 %s was found in %s; --kernels "
+                      "names other folders",
                       manifest->modules[m].source, hex, searched);
         }
     }

@@ -87,9 +87,10 @@ end_mpirun() {
 
 # end_ranks SIGNAL NUMBER: all end after their step, and the report says what was measured.
 end_ranks() {
-    local what="SIG$1 to every rank" pid
+    local what="SIG$1 to every rank" pid pids
     stand
-    check "$what: they run" kill "-$1" $(pids_of_ranks)
+    mapfile -t pids < <(pids_of_ranks)
+    check "$what: they run" kill "-$1" "${pids[@]}"
     kill -CONT "$pid"
     wait
     check "$what: ends with $((128 + $2))" ended_with $((128 + $2))
@@ -101,12 +102,13 @@ end_ranks() {
 
 # Files may not become larger than they are when a report is to be written.
 over_limit() {
-    local what="a limit on the size of files" pid each
+    local what="a limit on the size of files" pid pids each
     stand
-    for each in $(pids_of_ranks); do
+    mapfile -t pids < <(pids_of_ranks)
+    for each in "${pids[@]}"; do
         check "$what: it is set" prlimit --fsize=1 --pid "$each"
     done
-    kill -TERM $(pids_of_ranks)
+    kill -TERM "${pids[@]}"
     kill -CONT "$pid"
     wait
     check "$what: ends with 5" ended_with 5

@@ -21,10 +21,11 @@ phases_of() {
 }
 driven=$(phases_of DRIVEN)
 generated=$(phases_of GENERATED)
-# Every phase, those that only generation has at the end.
+# Every phase, those that only generation has at the end, and what is none: an item in a pipeline.
 mapfile -t phases < <(
     printf '%s\n' "$driven" leave
     grep -vxF "$driven" <<<"$generated"
+    echo item
 )
 
 # Where a rank is hit in a phase: in which call of the driver. In the others there is none; there it is
@@ -40,6 +41,7 @@ declare -A call=(
     [drive]=cuLaunchKernelEx:60 # in the midst of a step
     [leave]=cuMemFree:1
     [generate]=cuGraphLaunch:3
+    [item]=cuLaunchKernelEx:30
 )
 
 # The code of the job: docs/exit-codes.md.
@@ -48,9 +50,10 @@ declare -A code=([kill]=137 [stop]=6 [exit]=70 [abort]=134 [error]=5 [memory]=5 
 # The seconds that others wait for a rank that is stopped; enough for a start on a busy machine.
 timeout=4
 
-# model_of PHASE: the words for a run that gets there, in $words, and its ranks.
+# model_of PHASE: the words for a run that gets there, in $words, and its ranks ($world: for a launcher
+# that needs more than two).
 model_of() {
-    ranks=2
+    ranks=${world:-2}
     [ "$1" = drive ] && ranks=4
     local ep=$examples/ep$ranks
     words=("$ep/model.json" --weights "$ep/weights.safetensors" -n 20 -w 1
@@ -64,7 +67,11 @@ model_of() {
         ;;
     prompts | generate)
         words=("$examples/llama/tp2/model.json" --weights "$examples/llama/checkpoint"
-            --generate 8 --prompt-ids 1,2,3 -G on)
+            --generate 8 --prompt-ids "1,2,3" -G on)
+        ;;
+    item)
+        ranks=3
+        words=("$examples/chain/model.json" --cut "4,6" -n 20 --input "$examples/chain/inputs-0.safetensors")
         ;;
     esac
 }
@@ -127,9 +134,9 @@ once() {
 }
 
 # look FAULT PHASE RANK: the end of the last run. A test may define launcher_says FAULT RANK, what the
-# launcher says of it, and job_code FAULT, which code it makes of it.
+# launcher says of it, and job_code FAULT, which codes it may make of it.
 look() {
-    local fault=$1 phase=$2 rank=$3 what="$1 in $2, rank $3" where
+    local fault=$1 phase=${2/item/drive} rank=$3 what="$1 in $2, rank $3" codes where at=${call[$2]-} cause
     where="^kern-rank: rank $rank \([^),]+, pid [0-9]+\)"
     # To give something back may fail: nothing depends on it any more.
     if [[ $fault-$phase = @(error|memory)-leave ]]; then
@@ -138,7 +145,8 @@ look() {
         check "$what: nothing is left" nothing_left
         return
     fi
-    check "$what: ends with $(job_code "$fault")" ended_with "$(job_code "$fault")"
+    read -ra codes < <(job_code "$fault")
+    check "$what: ends with ${codes[*]}" ended_with "${codes[@]}"
     case $fault in
     kill | exit | abort)
         once "$what: the others say who is gone, and in which phase" "$where is gone: phase $phase\b"
@@ -152,11 +160,10 @@ look() {
         ;;
     *)
         where="^kern-rank: $phase: rank $rank \([^)]+\): error: "
-        case $fault in
-        error) once "$what: rank and function are named" "$where.*\b${call[$phase]%:*}\b" ;;
-        memory) once "$what: rank and cause are named" "$where.*\b${call[$phase]%:*}\b.*(OUT_OF_MEMORY|ncclSystemError|system)" ;;
-        disk) once "$what: rank and file are named" "$where.*/full-$rank: cannot be written: No space left" ;;
-        esac
+        cause="\b${at%:*}\b"
+        [ "$fault" = memory ] && cause+=".*(OUT_OF_MEMORY|system)"
+        [ "$fault" = disk ] && cause="/full-$rank: cannot be written: No space left"
+        once "$what: rank and cause are named" "$where.*$cause"
         check "$what: each message comes once" says_each_once
         check "$what: ends in time" in_time
         ;;

@@ -32,17 +32,5 @@ see_refused() {
     done
     shift
     launch "${with_ranks:-1}" "${words[@]}"
-    check "$what: ends with $code" ended_with "$code"
-    for text in "$@"; do
-        check "$what: says \"$text\"" says "$text"
-    done
-    check "$what: each message comes once" says_each_once
-    check "$what: nothing is left" nothing_left
-}
-
-# json FILE EXPRESSION: whether a Python expression about the report r is true.
-json() {
-    python3 -B -c 'import json, sys
-r = json.load(open(sys.argv[1]))
-sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$@"
+    check_refusal "$code" "$what" "$@"
 }

@@ -55,6 +55,8 @@ print(json.dumps({
 PYTHON
 
 # cut
+kern 2 diff - -
+says err 'standard input can be read once'
 kern 0 cut --at 3,5 model.json
 says out '^# model layers  model.json: cut at 3,5, id [0-9a-f]{16}$'
 says out '^ +0  step 3 +12288  12.0 KiB  kv0$'
@@ -86,6 +88,10 @@ diff -r stages before || fail "$command: wrote something"
 kern 0 cut --at 3,6 --force -o stages model.json
 diff -rq stages before >/dev/null && fail "$command: wrote nothing"
 kern 2 cut --at 3 --out model.json model.json
+kern 2 cut model.json
+says err 'no point is given; say where to cut with --at I,J'
+kern 2 cut --at 3 --balance 2 model.json
+says err '\-\-at and --balance are both given'
 kern 2 cut --at 3 --out none/none model.json
 says err 'none/none: cannot be made'
 

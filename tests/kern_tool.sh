@@ -21,6 +21,16 @@ says() {
     grep -qF -- "$2" "$work/$1" || fail "$command: \"$2\" is not in $1" "$(head -5 "$work/$1")"
 }
 
+# What is named as a file: a pipe that nobody writes to is not waited for, one with a writer is read.
+mkfifo "$work/pipe"
+kern 2 verify "$work/pipe"
+says err "is a pipe that nobody writes to"
+kern 0 verify <(cat kern_serving.json)
+kern 2 verify - -
+says err "standard input can be read once"
+kern 2 plan --seqs 1 --seqs 2 kern_serving.json
+says err "is given twice"
+
 # verify
 kern 0 verify kern_serving.json
 same out kern_verify_accepted

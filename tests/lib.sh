@@ -51,8 +51,9 @@ check() {
     echo failed >>"$work/results"
     echo "FAIL  $what [$*]"
     for file in checked command status out err; do
-        # Of one run everything is shown once.
-        [ -s "$run/$file" ] && { [ "$file" = checked ] || [ ! -e "$run/shown" ]; } || continue
+        [ -s "$run/$file" ] || continue
+        # What a run left is shown once.
+        [ "$file" = checked ] || [ ! -e "$run/shown" ] || continue
         echo "      $file:"
         head -60 "$run/$file" | sed 's/^/      | /'
     done
@@ -91,9 +92,16 @@ launch() {
     echo $((($(date +%s%N) - began) / 1000000)) >"$run/ms"
 }
 
+# example_files EXAMPLE: the words that name its weights and inputs, as far as it has them.
+example_files() {
+    local at=$examples/$1
+    [ -e "$at/weights.safetensors" ] && echo "--weights $at/weights.safetensors"
+    [ -e "$at/inputs-0.safetensors" ] && echo "--input $at/inputs-{rank}.safetensors"
+}
+
 # Tests of the last run.
-ended_with() { # CODE
-    [ "$(cat "$run/status")" -eq "$1" ]
+ended_with() { # CODE…, one of them
+    grep -qx "$(cat "$run/status")" < <(printf '%s\n' "$@")
 }
 # in_time [SECONDS]: whether it took less than 5 s, after these; mpirun alone takes 1 s to notice that a
 # process has failed. On a machine that is busy with other things all takes longer, which the start of

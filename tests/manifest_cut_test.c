@@ -203,7 +203,8 @@ static const struct refusal refusals[] = {
      1,
      {{OP("mix", "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'", "g"),
        OP("mix", "'in buffer<i32>', 'in buffer<i32>', 'out buffer<i32>'", "n")}},
-     {{"stage 0: programs.decode.batch", "\"groups\" is missing"}}},
+     {{"stage 0: programs.decode.batch", "\"groups\" is missing"},
+      {"stage 0", "up to the point 1, does not; cut elsewhere"}}},
 };
 
 static bool as_said(const struct refusal *refusal, const struct kern_diag *diag)

@@ -14,8 +14,7 @@ tolerances="--atol 1e-6 --rtol 1e-5"
 options() {
     local at=$examples/$1
     [[ $1 == ep* ]] && echo "$tolerances"
-    [ -e "$at/weights.safetensors" ] && echo "--weights $at/weights.safetensors"
-    [ -e "$at/inputs-0.safetensors" ] && echo "--input $at/inputs-{rank}.safetensors"
+    example_files "$1"
     echo "--check $at/expected-{rank}.safetensors"
 }
 

@@ -6,20 +6,6 @@
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# json FILE EXPRESSION: whether a Python expression about the report r is true.
-json() {
-    python3 -B -c 'import json, sys
-r = json.load(open(sys.argv[1]))
-sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$@"
-}
-
-# options EXAMPLE: the weights and inputs that it has.
-options() {
-    local at=$examples/$1
-    [ -e "$at/weights.safetensors" ] && echo "--weights $at/weights.safetensors"
-    [ -e "$at/inputs-0.safetensors" ] && echo "--input $at/inputs-{rank}.safetensors"
-}
-
 same_outputs() { # EXAMPLE RANKS
     local rank
     for ((rank = 0; rank < $2; rank++)); do
@@ -31,7 +17,7 @@ compare() { # EXAMPLE RANKS
     local name=$1 ranks=$2
     rm -f "$work/on.json" "$work/eager.json"
     # shellcheck disable=SC2046
-    launch "$ranks" "$examples/$name/model.json" $(options "$name") -n 5 -w 2 -G on \
+    launch "$ranks" "$examples/$name/model.json" $(example_files "$name") -n 5 -w 2 -G on \
         --output "$work/$name-on-{rank}" --json "$work/on.json"
     check "$name, graphs on: ends with 0" ended_with 0
     check "$name, graphs on: nothing on stderr" test ! -s "$run/err"
@@ -39,7 +25,7 @@ compare() { # EXAMPLE RANKS
         "r['programs'] and all(p['graph'] is True and p['launches'] > 0 for p in r['programs'])"
     check "$name, graphs on: the table says so" grep -qE '^  .* yes$' "$run/out"
     # shellcheck disable=SC2046
-    launch "$ranks" "$examples/$name/model.json" $(options "$name") -n 5 -w 2 --eager \
+    launch "$ranks" "$examples/$name/model.json" $(example_files "$name") -n 5 -w 2 --eager \
         --output "$work/$name-eager-{rank}" --json "$work/eager.json"
     check "$name, eager: ends with 0" ended_with 0
     check "$name, eager: the report says so" json "$work/eager.json" \

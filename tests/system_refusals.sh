@@ -58,6 +58,7 @@ refused 2 2 "a timeout of 0" "$minimal/model.json" -T 0 -- "seconds above 0"
 refused 2 2 "a var that is not declared" "$minimal/model.json" --var rows=1 -- 'no var "rows"'
 refused 2 2 "a var above its maximum" "$minimal/model.json" --var count=4097 -- "1 to 4096"
 refused 2 2 "a var of 0" "$minimal/model.json" --var count=0 -- "1 to 4096"
+refused 2 2 "a var twice" "$minimal/model.json" --var count=7 --var count=7 -- "count is given twice"
 refused 2 2 "a var without a value" "$minimal/model.json" --var count -- "NAME=N"
 refused 2 2 "a program that is not declared" "$minimal/model.json" --program decode -- 'no program "decode"'
 refused 2 2 "a once program to drive" "$examples/ep2/model.json" \
