@@ -30,7 +30,7 @@ for option in --help -h; do
     look_at 'mpirun -np 8 kern-rank'
     check "kern-rank $option: fits a screen" fits_a_screen
     kern "$option"
-    look_at 'kern verify model.json'
+    look_at 'kern verify --kernels build/kernels model.json'
     check "kern $option: fits a screen" fits_a_screen
 done
 for code in 0 1 2 3 4 5 6; do
