@@ -84,16 +84,35 @@ struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_v
     return finished(0);
 }
 
-void rank_value_place(struct rank_call_site *site, const struct rank_value *value, void *to,
+void rank_value_store(struct rank_call_site *site, const struct rank_value *value, void *to,
                       uint32_t width)
 {
     if (value->expr == NULL) {
         memcpy(to, &value->value, width);
         return;
     }
-    kern_expr_vars(value->expr, site->program->reads_var);
     site->launch->stores[site->launch->n_stores++] =
-        (struct rank_store){.expr = value->expr, .to = to, .width = width};
+        (struct rank_store){rank_slot_take(site, value->expr), to, width};
+}
+
+// A parameter: the address of its value. The driver takes the low bytes, as many as there are.
+static void *place_param(struct rank_call_site *site, const struct rank_value *value)
+{
+    if (value->expr != NULL) {
+        return &rank_slot_take(site, value->expr)->value;
+    }
+    uint64_t *at = kern_arena_alloc(&site->rank->arena, sizeof(*at));
+    *at = value->value;
+    return at;
+}
+
+static struct rank_extent extent_of(struct rank_call_site *site, const struct kern_expr *expr)
+{
+    struct rank_value value = of_expr(expr);
+    return (struct rank_extent){
+        .slot = value.expr == NULL ? NULL : rank_slot_take(site, value.expr),
+        .value = value.value,
+    };
 }
 
 static size_t most_stores(const struct kern_launch *launch)
@@ -114,20 +133,20 @@ static bool compile_params(struct rank_call_site *site, const struct kern_launch
     struct rank_launch *launch = site->launch;
     launch->stores = kern_arena_array(arena, most_stores(declared), sizeof(*launch->stores));
     launch->params = kern_arena_array(arena, declared->n_args, sizeof(*launch->params));
-    uint64_t *values = kern_arena_array(arena, declared->n_args, sizeof(*values));
     for (size_t a = 0; a < declared->n_args; a++) {
-        const struct kern_value *arg = &declared->args[a];
-        if (arg->kind == KERN_VALUE_PACK) {
-            launch->params[a] = rank_pack_image(site, arg->pack, diag);
+        if (declared->args[a].kind == KERN_VALUE_PACK) {
+            launch->params[a] = rank_pack_image(site, declared->args[a].pack, diag);
             if (launch->params[a] == NULL) {
                 return false;
             }
-            continue;
         }
-        // The driver takes the low bytes of each value, as many as the parameter has.
-        struct rank_value value = rank_value_of(site, arg);
-        rank_value_place(site, &value, &values[a], sizeof(values[a]));
-        launch->params[a] = &values[a];
+    }
+    launch->n_fit_slots = launch->n_slots;
+    for (size_t a = 0; a < declared->n_args; a++) {
+        if (declared->args[a].kind != KERN_VALUE_PACK) {
+            struct rank_value value = rank_value_of(site, &declared->args[a]);
+            launch->params[a] = place_param(site, &value);
+        }
     }
     return true;
 }
@@ -160,17 +179,15 @@ static bool compile_kernel(struct rank_call_site *site, const struct kern_launch
                            uint32_t function, struct kern_diag *diag)
 {
     struct rank_launch *launch = site->launch;
-    bool *reads_var = site->program->reads_var;
+    launch->slots = site->program->next_slots;
     launch->kind = RANK_LAUNCH_KERNEL;
     launch->function = site->rank->modules.functions[function].handle;
     launch->shared_max = site->rank->modules.functions[function].dynamic_shared;
     if (declared->shared_mem != NULL) {
-        launch->shared = of_expr(declared->shared_mem);
-        kern_expr_vars(declared->shared_mem, reads_var);
+        launch->shared = extent_of(site, declared->shared_mem);
     }
     for (int axis = 0; axis < 3; axis++) {
-        launch->grid[axis] = of_expr(declared->grid[axis]);
-        kern_expr_vars(declared->grid[axis], reads_var);
+        launch->grid[axis] = extent_of(site, declared->grid[axis]);
     }
     launch->config.blockDimX = declared->block[0];
     launch->config.blockDimY = declared->block[1];
@@ -180,10 +197,9 @@ static bool compile_kernel(struct rank_call_site *site, const struct kern_launch
     if (!compile_params(site, declared, diag)) {
         return false;
     }
-    launch->fixed = launch->n_stores == 0 && launch->shared.expr == NULL &&
-                    launch->grid[0].expr == NULL && launch->grid[1].expr == NULL &&
-                    launch->grid[2].expr == NULL;
-    return !launch->fixed || rank_launch_fit(launch, NULL, diag);
+    launch->fixed = launch->n_slots == 0;
+    site->program->next_slots += launch->n_slots;
+    return !launch->fixed || rank_launch_fit(launch, diag);
 }
 
 // "programs.step.calls[2] (l0.attn, op attn) launch 0 kern_attn".
@@ -266,15 +282,28 @@ static void list_errors(struct kern_rank *rank, struct rank_program *program)
     }
 }
 
+// The most slots that the launches of an op depend on: of every parameter and field, the grid and
+// shared memory.
+static size_t most_slots(const struct kern_op *op)
+{
+    size_t count = 0;
+    for (size_t l = 0; l < op->n_launches; l++) {
+        count += most_stores(&op->launches[l]) + 4;
+    }
+    return count;
+}
+
 static bool compile_program(struct kern_rank *rank, const struct kern_program *declared,
                             uint32_t slot, struct rank_program *program, struct kern_diag *diag)
 {
     const struct kern_manifest *manifest = rank->manifest;
     struct kern_arena *arena = &rank->arena;
-    size_t n_launches = 0;
+    size_t n_launches = 0, n_slots = 0;
     for (size_t c = 0; c < declared->n_calls; c++) {
         n_launches += manifest->ops[declared->calls[c].op.index].n_launches;
+        n_slots += most_slots(&manifest->ops[declared->calls[c].op.index]);
     }
+    program->next_slots = kern_arena_array(arena, n_slots, sizeof(*program->next_slots));
     program->declared = declared;
     program->place = kern_arena_print(arena, "programs.%s", declared->name);
     program->launches = kern_arena_array(arena, n_launches, sizeof(*program->launches));

@@ -10,24 +10,31 @@
 // The driver's limits on a grid, the same on every device.
 static const uint64_t grid_max[3] = {INT32_MAX, 65535, 65535};
 
-// Most expressions are a var.
-static bool evaluate(const struct rank_launch *launch, const struct kern_expr *expr,
-                     const uint64_t *vars, uint64_t *value, const char *what,
-                     struct kern_diag *diag)
+// Evaluates what the launches of the program take. What overflows is no error yet: perhaps no
+// launch that takes it runs.
+static void evaluate_slots(struct rank_program *program, const uint64_t *vars)
 {
-    if (expr->kind == KERN_EXPR_VAR) {
-        *value = vars[expr->var.index];
-        return true;
+    program->overflows = false;
+    for (struct rank_slot *slot = program->slots; slot != NULL; slot = slot->next) {
+        uint64_t value = 0;
+        bool overflows = !kern_expr_value(slot->expr, vars, &value);
+        slot->changed = !program->ready || value != slot->value || overflows != slot->overflows;
+        slot->value = value;
+        slot->overflows = overflows;
+        program->overflows = program->overflows || overflows;
     }
-    return kern_expr_value(expr, vars, value) ||
-           kern_fail(diag, KERN_EXIT_MANIFEST, launch->place, "%s overflows at these vars", what);
 }
 
-// What is finished is as it was compiled.
-static bool update(const struct rank_launch *launch, struct rank_value *value, const uint64_t *vars,
-                   const char *what, struct kern_diag *diag)
+// Brings the extent up to date; what is finished is as it was compiled.
+static bool update(const struct rank_launch *launch, struct rank_extent *extent, const char *what,
+                   struct kern_diag *diag)
 {
-    return value->expr == NULL || evaluate(launch, value->expr, vars, &value->value, what, diag);
+    if (extent->slot == NULL) {
+        return true;
+    }
+    extent->value = extent->slot->value;
+    return !extent->slot->overflows ||
+           kern_fail(diag, KERN_EXIT_MANIFEST, launch->place, "%s overflows at these vars", what);
 }
 
 static bool check_grid(const struct rank_launch *launch, struct kern_diag *diag)
@@ -48,11 +55,11 @@ static bool check_grid(const struct rank_launch *launch, struct kern_diag *diag)
                      launch->cluster[1], launch->cluster[2]);
 }
 
-static bool fit_grid(struct rank_launch *launch, const uint64_t *vars, struct kern_diag *diag)
+static bool fit_grid(struct rank_launch *launch, struct kern_diag *diag)
 {
-    struct rank_value *grid = launch->grid;
+    struct rank_extent *grid = launch->grid;
     for (int axis = 0; axis < 3; axis++) {
-        if (!update(launch, &grid[axis], vars, "the grid", diag)) {
+        if (!update(launch, &grid[axis], "the grid", diag)) {
             return false;
         }
     }
@@ -66,10 +73,10 @@ static bool fit_grid(struct rank_launch *launch, const uint64_t *vars, struct ke
     return check_grid(launch, diag);
 }
 
-static bool fit_shared(struct rank_launch *launch, const uint64_t *vars, struct kern_diag *diag)
+static bool fit_shared(struct rank_launch *launch, struct kern_diag *diag)
 {
-    struct rank_value *shared = &launch->shared;
-    if (!update(launch, shared, vars, "shared_mem", diag)) {
+    struct rank_extent *shared = &launch->shared;
+    if (!update(launch, shared, "shared_mem", diag)) {
         return false;
     }
     launch->config.sharedMemBytes = (unsigned int)shared->value;
@@ -80,30 +87,53 @@ static bool fit_shared(struct rank_launch *launch, const uint64_t *vars, struct 
                      (unsigned long long)shared->value, (unsigned long long)launch->shared_max);
 }
 
-static bool fit_params(const struct rank_launch *launch, const uint64_t *vars,
-                       struct kern_diag *diag)
+static void fit_fields(const struct rank_launch *launch)
 {
     for (size_t s = 0; s < launch->n_stores; s++) {
         const struct rank_store *store = &launch->stores[s];
-        uint64_t value;
-        if (!evaluate(launch, store->expr, vars, &value, "a parameter", diag)) {
-            return false;
+        memcpy(store->to, &store->slot->value, store->width);
+    }
+}
+
+bool rank_launch_fit(struct rank_launch *launch, struct kern_diag *diag)
+{
+    if (!fit_grid(launch, diag) || (!launch->empty && !fit_shared(launch, diag))) {
+        return false;
+    }
+    fit_fields(launch);
+    return true;
+}
+
+static bool has_to_be_fitted(const struct rank_launch *launch)
+{
+    for (size_t s = 0; s < launch->n_fit_slots; s++) {
+        if (launch->slots[s]->changed) {
+            return true;
         }
-        // Parameters are eight bytes wide, and a copy of a known width is one instruction; the
-        // fields of packs are few.
-        if (store->width == sizeof(value)) {
-            memcpy(store->to, &value, sizeof(value));
-        } else {
-            memcpy(store->to, &value, store->width);
+    }
+    return !launch->fitted;
+}
+
+// Whether all that a launch takes has a value.
+static bool check_values(const struct rank_launch *launch, struct kern_diag *diag)
+{
+    for (size_t s = 0; s < launch->n_slots; s++) {
+        if (launch->slots[s]->overflows) {
+            return kern_fail(diag, KERN_EXIT_MANIFEST, launch->place,
+                             "a parameter overflows at these vars");
         }
     }
     return true;
 }
 
-bool rank_launch_fit(struct rank_launch *launch, const uint64_t *vars, struct kern_diag *diag)
+// Makes a kernel launch ready that runs at the present values of the slots, if it is not.
+static bool refit(const struct rank_program *program, struct rank_launch *launch,
+                  struct kern_diag *diag)
 {
-    return fit_grid(launch, vars, diag) &&
-           (launch->empty || (fit_shared(launch, vars, diag) && fit_params(launch, vars, diag)));
+    if (has_to_be_fitted(launch)) {
+        launch->fitted = rank_launch_fit(launch, diag);
+    }
+    return launch->fitted && (!program->overflows || launch->empty || check_values(launch, diag));
 }
 
 static bool in_range(const struct kern_when *when, const uint64_t *vars)
@@ -119,14 +149,17 @@ bool rank_program_fit(const struct kern_rank *rank, struct rank_program *program
     if (program->ready && memcmp(program->ready_for, vars, bytes) == 0) {
         return true;
     }
+    evaluate_slots(program, vars);
     program->ready = false;
     for (size_t l = 0; l < program->n_launches; l++) {
         struct rank_launch *launch = &program->launches[l];
         bool runs = in_range(launch->when, vars);
-        if (runs && launch->kind == RANK_LAUNCH_KERNEL && !launch->fixed &&
-            !rank_launch_fit(launch, vars, diag)) {
+        if (runs && !launch->fixed && launch->kind == RANK_LAUNCH_KERNEL &&
+            !refit(program, launch, diag)) {
             return false;
         }
+        // One that does not run now does not follow its slots.
+        launch->fitted = launch->fitted && runs;
         launch->skipped = !runs || launch->empty;
     }
     memcpy(program->ready_for, vars, bytes);

@@ -327,8 +327,8 @@ bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *
                        uint64_t number, struct kern_diag *diag);
 
 // fit.c
-// Makes the kernel launch ready for [vars], which may be NULL if nothing of it depends on vars.
-bool rank_launch_fit(struct rank_launch *launch, const uint64_t *vars, struct kern_diag *diag);
+// Makes the kernel launch ready for the values that its slots have, if there are any.
+bool rank_launch_fit(struct rank_launch *launch, struct kern_diag *diag);
 // Makes all launches of the program ready for [vars], if they are not, before any is launched.
 bool rank_program_fit(const struct kern_rank *rank, struct rank_program *program,
                       const uint64_t *vars, struct kern_diag *diag);

@@ -19,7 +19,7 @@ void *rank_pack_image(struct rank_call_site *site, const struct kern_pack *pack,
             continue;
         }
         struct rank_value value = rank_value_of(site, &field->value);
-        rank_value_place(site, &value, image + field->at, field->width);
+        rank_value_store(site, &value, image + field->at, field->width);
     }
     return image;
 }

@@ -218,7 +218,7 @@ static bool as_said(const struct refusal *refusal, const struct kern_diag *diag)
         const struct kern_diag_entry *entry = &diag->entries[i];
         if (strcmp(entry->place, refusal->errors[i].place) != 0 ||
             !strstr(entry->text, refusal->errors[i].says) || entry->code != KERN_EXIT_MANIFEST ||
-            (strcmp(entry->rule, "V-CUT") == 0) == (strncmp(entry->place, "stage ", 6) == 0))
+            (strcmp(entry->rule, "V-CUT") == 0) == (strncmp(entry->place, "stage 0:", 8) == 0))
             return false;
     }
     return true;

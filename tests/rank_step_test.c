@@ -228,6 +228,9 @@ static void scalars_of_every_type(void **state)
     "'programs': {'step': {'calls': [{'op': 'g', 'args': [{'buf': 'y'}]}]}}}"
 // clang-format on
 
+#define FIXTURE_GRID(grid)                                                                         \
+    "{'module': 'k', 'entry': 'geometry', 'block': [1, 1, 1], 'grid': " grid "}"
+
 static struct kern_host_grid run_geometry(struct rank_fixture *fixture, uint64_t n)
 {
     struct kern_host_grid grid;
@@ -340,6 +343,67 @@ static void conditions_and_empty_grids(void **state)
         assert_int_equal(counters[2], expected);
         assert_int_equal(counters[0] + counters[1] + counters[3], 0);
     }
+    fixture_close(&fixture);
+}
+
+// Launches follow the vars whatever came between: they were not run, the grid was empty, or the
+// step was refused. Both grids are the same expression, which is one value.
+static void launches_follow_the_vars(void **state)
+{
+    (void)state;
+    struct rank_fixture fixture = {0};
+    // clang-format off
+    fixture_open(&fixture,
+                 FIXTURE_HEAD
+                 "'vars': {'n': {'max': 64}},"
+                 "'buffers': {'y': {'dtype': 'u8', 'shape': [64], 'kind': 'output'},"
+                 "           'z': {'dtype': 'u8', 'shape': [64], 'kind': 'output'}},"
+                 "'ops': {'g': {'params': ['out buffer<u8>'], 'impl': {'launches': ["
+                 FIXTURE_GRID("[{'clamp': ['n', 0, 40]}, 1, 1], 'when': {'var': 'n', 'max': 50}")
+                 "]}}, 'h': {'params': ['out buffer<u8>'], 'impl': {'launches': ["
+                 FIXTURE_GRID("[{'clamp': ['n', 0, 40]}, {'clamp': ['n', 2, 40]}, 1],"
+                              " 'shared_mem': {'mul': ['n', 16]}") "]}}},"
+                 "'programs': {'step': {'calls': [{'op': 'g', 'args': [{'buf': 'y'}]},"
+                 " {'op': 'h', 'args': [{'buf': 'z'}]}]}}}");
+    // clang-format on
+    static const struct {
+        uint64_t n;
+        uint32_t y, z_rows, z_shared; // what the grids are then, or were before
+    } cases[] = {{5, 5, 3, 80},    {60, 5, 40, 960}, {5, 5, 3, 80},  {2, 2, 3, 80},
+                 {60, 2, 40, 960}, {7, 7, 5, 112},   {7, 7, 5, 112}, {3, 3, 1, 48}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct kern_host_grid y = run_geometry(&fixture, cases[i].n), z;
+        fixture_read(&fixture, "z", &z, sizeof(z));
+        assert_int_equal(y.grid[0], cases[i].y);
+        assert_int_equal(z.grid[1], cases[i].z_rows);
+        assert_int_equal(z.dynamic_shared, cases[i].z_shared);
+    }
+    fixture_set_var(&fixture, "n", 65);
+    assert_false(kern_rank_issue(fixture.rank, 0, fixture.vars, &fixture.diag));
+    kern_diag_clear(&fixture.diag);
+    assert_int_equal(run_geometry(&fixture, 9).grid[0], 9);
+    fixture_close(&fixture);
+}
+
+// What overflows is an error of a launch that runs, and of no other.
+static void a_value_that_overflows(void **state)
+{
+    (void)state;
+    struct rank_fixture fixture = {0};
+    // clang-format off
+    fixture_open(&fixture,
+                 FIXTURE_HEAD
+                 "'vars': {'n': {'max': 64}},"
+                 "'buffers': {'y': {'dtype': 'u8', 'shape': [64], 'kind': 'output'}},"
+                 "'ops': {'g': {'params': ['out buffer<u8>'], 'impl': {'launches': ["
+                 FIXTURE_GRID("['n', 1, 1]") ","
+                 FIXTURE_GRID("[{'clamp': [{'mul': ['n', 9223372036854775807]}, 0, 7]}, 1, 1],"
+                              " 'when': {'var': 'n', 'max': 2}") "]}}},"
+                 "'programs': {'step': {'calls': [{'op': 'g', 'args': [{'buf': 'y'}]}]}}}");
+    // clang-format on
+    assert_int_equal(run_geometry(&fixture, 2).grid[0], 7);
+    assert_int_equal(run_geometry(&fixture, 3).grid[0], 3);
+    assert_int_equal(run_geometry(&fixture, 1).grid[0], 7);
     fixture_close(&fixture);
 }
 
@@ -496,6 +560,8 @@ int main(void)
         cmocka_unit_test(a_large_cluster_with_programmatic_launch),
         cmocka_unit_test(a_grid_that_a_cluster_does_not_divide),
         cmocka_unit_test(conditions_and_empty_grids),
+        cmocka_unit_test(launches_follow_the_vars),
+        cmocka_unit_test(a_value_that_overflows),
         cmocka_unit_test(packs_hold_every_source),
         cmocka_unit_test(a_tensormap_that_finds_no_slice),
         cmocka_unit_test(the_example_artifact_runs),
