@@ -173,7 +173,7 @@ process_of_rank() {
     local pid name
     processes | while read -r pid name; do
         [ "$name" = kern-rank ] &&
-            grep -qzxF "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
+            grep -qzxE "(OMPI_COMM_WORLD|PMIX)_RANK=$1" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
     done
 }
 
