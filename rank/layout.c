@@ -5,6 +5,9 @@
 
 #include "base/memory.h"
 
+// Of more parameters a text says only how many there are.
+#define PARAMS_IN_TEXT 64
+
 void rank_layout_add(struct rank_layout *layout, uint64_t offset, uint64_t bytes)
 {
     kern_reserve(&layout->items, &layout->capacity, layout->count + 1, sizeof(*layout->items));
@@ -51,27 +54,34 @@ uint32_t rank_layout_misfit(const struct rank_layout *layout, const struct kern_
     return layout->count == launch->n_params ? KERN_NONE : (uint32_t)index;
 }
 
+static const char *and_more(struct kern_arena *arena, const char *text, size_t count)
+{
+    return count <= PARAMS_IN_TEXT
+               ? text
+               : kern_arena_print(arena, "%s and %zu more", text, count - PARAMS_IN_TEXT);
+}
+
 const char *rank_layout_text(struct kern_arena *arena, const struct rank_layout *layout)
 {
     const char *text = "";
-    for (size_t i = 0; i < layout->count; i++) {
+    for (size_t i = 0; i < layout->count && i < PARAMS_IN_TEXT; i++) {
         text = kern_arena_print(arena, "%s%s%llu bytes at %llu", text, i == 0 ? "" : ", ",
                                 (unsigned long long)layout->items[i].bytes,
                                 (unsigned long long)layout->items[i].offset);
     }
-    return text;
+    return and_more(arena, text, layout->count);
 }
 
 const char *rank_layout_declared(struct kern_arena *arena, const struct kern_launch *launch)
 {
     const char *text = "";
-    for (size_t i = 0; i < launch->n_params; i++) {
+    for (size_t i = 0; i < launch->n_params && i < PARAMS_IN_TEXT; i++) {
         char param[32];
         text = kern_arena_print(arena, "%s%s%s: %u bytes", text, i == 0 ? "" : ", ",
                                 kern_param_text(&launch->params[i], param),
                                 kern_param_bytes(&launch->params[i]));
     }
-    return text;
+    return and_more(arena, text, launch->n_params);
 }
 
 const char *rank_layout_misfit_text(struct kern_arena *arena, const struct rank_layout *layout,
