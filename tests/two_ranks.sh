@@ -7,9 +7,18 @@
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+# run_checked RANKS WORD…: launches them. The search for leaks itself, rarely, dies of a thread that
+# ends under it, which says nothing of the run: then it is run again.
+run_checked() {
+    launch "$@"
+    if grep -qF 'LeakSanitizer has encountered a fatal error' "$run/err"; then
+        launch "$@"
+    fi
+}
+
 sound() { # WHAT RANKS WORD…
     local what=$1
-    launch "${@:2}"
+    run_checked "${@:2}"
     check "$what: ends with 0" ended_with 0
     check "$what: results are as expected" prints "check ok"
     check "$what: nothing on stderr" test ! -s "$run/err"
@@ -26,7 +35,7 @@ refused() {
         shift
     done
     shift
-    launch 2 "${words[@]}"
+    run_checked 2 "${words[@]}"
     check_refusal "$code" "$what" "$@"
     check "$what: no sanitizer reports" sh -c "! grep -E 'Sanitizer|runtime error' '$run/err'"
 }
