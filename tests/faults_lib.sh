@@ -49,6 +49,7 @@ declare -A code=([kill]=137 [stop]=6 [exit]=70 [abort]=134 [error]=5 [memory]=5 
 
 # The seconds that others wait for a rank that is stopped; enough for a start on a busy machine.
 timeout=4
+nodes=1
 
 # model_of PHASE: the words for a run that gets there, in $words, and its ranks ($world: for a launcher
 # that needs more than two).
@@ -155,7 +156,8 @@ look() {
         ;;
     stop)
         once "$what: the others say who is stopped, and in which phase" "$where is stopped: phase $phase\b"
-        once "$what: and for how long they waited" "^kern-rank: error: rank .* waited $timeout s .*--timeout"
+        check "$what: and for how long they waited, once on a node" grep -qx "[1-$nodes]" \
+            < <(grep -c "^kern-rank: error: rank .* waited $timeout s .*--timeout" "$run/err")
         check "$what: ends in time after the limit" in_time "$timeout"
         ;;
     *)

@@ -10,7 +10,8 @@ done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: a cluster needs root"; exit 77; }
 
 # Each node has a /tmp of its own; what a run leaves must be seen from all.
-export TMPDIR=${KERN_BUILD:?}
+TMPDIR=$(realpath "${KERN_BUILD:-$(dirname "$0")/../build}")
+export TMPDIR
 . "$(dirname "$0")/faults_lib.sh"
 export KERN_CLUSTER=$build/faults_cluster
 cluster=$source_dir/slurm/testcluster
@@ -19,6 +20,7 @@ trap '"$cluster" down; tidy' EXIT
 eval "$("$cluster" env)"
 
 world=4
+nodes=2
 starter() {
     start=(srun -N2 -n"$1" --ntasks-per-node=$((($1 + 1) / 2)) --mpi=pmix --distribution=block --kill-on-bad-exit=1)
 }
@@ -110,6 +112,7 @@ cancelled() { # SCRIPT WORD…
     check "$what: nothing is left" nothing_left
 }
 job cancelled kern-rank.sbatch "${endless[@]}"
+job cancelled pipeline.sbatch --cut 4 "$examples/chain/model.json" -n 1000000
 end_jobs
 
 # A node that dies takes its ranks with it; the job is put back, and its log goes on when it is back.

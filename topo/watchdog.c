@@ -201,7 +201,7 @@ void kern_wait_bereaved(void)
     const char *what = awaited;
     bool bereaved = false;
     for (int r = 0; what && watched->board.slots && r < watched->size; r++)
-        bereaved = bereaved || has_died(watched, r);
+        bereaved = bereaved || (slot_of(watched, r) && is_gone(state_of(watched->members[r].pid)));
     if (!bereaved)
         return;
     if (speaks(watched)) {

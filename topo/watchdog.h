@@ -36,7 +36,7 @@ double kern_wait_limit(const struct kern_world *world);
     } while (0)
 
 // For the handler of a signal by which a launcher ends a job. A rank that waits for others, one of
-// which has died on its node, will never get to the end of its step: it says who has died, unless
+// which is gone from its node, will never get to the end of its step: it says who has died, unless
 // somebody on the node has, and leaves with KERN_EXIT_PEER. Otherwise returns.
 void kern_wait_bereaved(void);
 
