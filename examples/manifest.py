@@ -142,10 +142,19 @@ class Manifest:
     def program(self, name, calls, **more):
         self.json["programs"][name] = {**more, "calls": calls}
 
-    def write(self):
+    def write(self, name="model.json"):
         empty = ({}, {"groups": {}})
         kept = {key: value for key, value in self.json.items() if value not in empty}
-        (self.out / "model.json").write_text(json.dumps(kept, indent=1) + "\n")
+        (self.out / name).write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def write_stages(manifests):
+    """Writes the stages of a pipeline, in their order, as stage0.json and on."""
+    text = json.dumps([manifest.json for manifest in manifests], sort_keys=True)
+    identity = hashlib.sha256(text.encode()).hexdigest()[:16]
+    for stage, manifest in enumerate(manifests):
+        manifest.json["cut"] = {"id": identity, "stage": stage, "stages": len(manifests)}
+        manifest.write(f"stage{stage}.json")
 
 
 def launch(module, entry, grid, block, **more):

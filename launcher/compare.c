@@ -102,13 +102,13 @@ void kern_run_compare(struct kern_run *run)
     // A run that was stopped has nothing whole to compare.
     if (!run->other || run->stopped || run->other->stopped)
         return;
-    if (!kern_run_has_results(run))
+    // All ranks have the same tokens, so one compares.
+    if (run->generation ? run->world.rank != 0 : !kern_run_has_results(run))
         return;
     bool good = true;
     if (!run->generation)
         good = compare_outputs(run);
-    // All ranks have the same tokens, so one compares.
-    for (size_t i = 0; run->generation && run->world.rank == 0 && i < run->generation->count; i++)
+    for (size_t i = 0; run->generation && i < run->generation->count; i++)
         good = compare_tokens(run, i) && good;
     run->compared.verdict = good ? KERN_CHECK_OK : KERN_CHECK_WRONG;
 }

@@ -65,7 +65,7 @@ static bool wait_for_step(struct kern_run *run, struct kern_driven *driven, uint
     if (step < run->options.warmup)
         return true;
     if (run->edges)
-        kern_edges_stamp(run->edges, run->items + step, &driven->stamps[driven->measured]);
+        kern_edges_stamp(run->edges, run->items - 1, &driven->stamps[driven->measured]);
     return kern_rank_elapsed(run->rank, &driven->times[driven->measured++], &run->diag);
 }
 
@@ -98,7 +98,6 @@ static bool run_steps(struct kern_run *run, struct kern_driven *driven, struct k
         if (watch->signal)
             total = issued;
     }
-    run->items += total;
     kern_watch_settle(watch, &run->world, done);
     return !watch->failed;
 }

@@ -16,10 +16,14 @@ struct loop {
     struct kern_run *run;
     struct kern_generation *generation;
     struct kern_watch watch;
-    struct kern_sequence **living; // room for a step's
+    size_t most_living;
+    struct kern_sequence **living; // in the order in which they came
+    struct kern_sequence **ready;  // room for those of them that a call takes
     size_t n_living;
-    size_t next;    // the first prompt that waits
-    uint64_t calls; // so far
+    size_t next;                     // the first prompt that waits
+    struct kern_serving_call *calls; // one per stage, used in turn
+    uint64_t issued, done;           // calls so far
+    uint64_t done_at;                // base/clock.h, when the last one was
 };
 
 // A digest of everything that followed the prompts so far.
@@ -41,7 +45,7 @@ static void digest_of(const struct kern_generation *generation, uint8_t digest[K
 static bool meet(struct loop *loop, bool failed)
 {
     struct kern_run *run = loop->run;
-    kern_watch_meet(&loop->watch, &run->world, loop->calls, failed);
+    kern_watch_meet(&loop->watch, &run->world, loop->done, failed);
     if (loop->watch.failed)
         return false;
     uint8_t mine[KERN_SHA256_BYTES] = {0}, first[KERN_SHA256_BYTES];
@@ -102,56 +106,119 @@ static void append(struct loop *loop, struct kern_sequence *sequence, const int6
         finish(loop, sequence, why);
 }
 
-// One call over [count] sequences, which may end by it. True as well if a signal comes before it.
-static bool run_call(struct loop *loop, const struct kern_forward *forward,
-                     struct kern_sequence *const *sequences, size_t count, uint64_t rows,
-                     struct kern_pace *pace)
+static struct kern_serving_call *call_at(const struct loop *loop, uint64_t number)
 {
-    struct kern_run *run = loop->run;
-    struct kern_serving_call call;
-    int64_t *tokens = NULL;
-    uint64_t *taken = NULL, width, began = kern_now();
-    bool captures;
-    bool good = kern_generate_call_make(run, forward, sequences, count, rows, &call, &captures);
-    // All have captured a graph before any runs it: a rank that cannot says so in the meeting.
-    if (good && captures) {
-        good = kern_rank_prepare(run->rank, forward->program, call.vars, &run->diag) &&
-               meet(loop, false);
-        began = kern_now();
-    }
-    bool runs = good && goes_on(loop);
-    good = good && (!runs || kern_generate_call_run(run, &call, &tokens, &taken, &width));
-    if (good && runs) {
-        loop->calls++;
-        pace->nanoseconds += kern_now() - began;
-        for (size_t i = 0; i < count; i++) {
-            pace->tokens += pace == &loop->generation->chunks ? rows : taken[i];
-            append(loop, sequences[i], tokens + i * width, taken[i]);
-        }
-    }
-    free(taken);
-    free(tokens);
-    free(call.vars);
-    if (good && kern_watch_due(&loop->watch, loop->calls))
-        good = meet(loop, false);
-    return good;
+    return &loop->calls[number % loop->run->n_stages];
 }
 
-// Feeds a prompt in chunks; without a token output all but its last token, which the first step
-// feeds.
-static bool feed_prompt(struct loop *loop, struct kern_sequence *sequence)
+// Starts a call over [count] sequences, unless a signal comes before it.
+static bool issue(struct loop *loop, const struct kern_forward *forward,
+                  struct kern_sequence *const *sequences, size_t count, uint64_t rows)
 {
-    struct kern_generation *generation = loop->generation;
-    const struct kern_forward *chunk = generation->chunk;
-    if (!chunk)
-        return true;
-    uint64_t end = sequence->n_prompt - (chunk->tokens == KERN_NONE);
-    bool good = true;
-    while (good && goes_on(loop) && sequence->lease && sequence->fed < end) {
-        uint64_t rows = end - sequence->fed;
+    struct kern_run *run = loop->run;
+    struct kern_serving_call *call = call_at(loop, loop->issued);
+    bool captures;
+    kern_generate_pass_settle(run, call);
+    kern_generate_call_free(call);
+    bool good = kern_generate_call_make(run, forward, sequences, count, rows, call, &captures);
+    // All have captured a graph before any runs it: a rank that cannot says so in the meeting.
+    if (good && captures)
+        good = kern_rank_prepare(run->rank, forward->program, call->vars, &run->diag) &&
+               meet(loop, false);
+    if (!good || !goes_on(loop))
+        return good;
+    loop->issued++;
+    return kern_generate_call_issue(run, call);
+}
+
+// Notes what [call] did in which time. Of calls that overlap, the time that it made all of them
+// last longer.
+static void note_pace(struct loop *loop, const struct kern_serving_call *call)
+{
+    bool chunk = call->forward == loop->generation->chunk;
+    struct kern_pace *pace = chunk ? &loop->generation->chunks : &loop->generation->steps;
+    uint64_t now = kern_now();
+    pace->nanoseconds += now - (call->began > loop->done_at ? call->began : loop->done_at);
+    loop->done_at = now;
+    for (size_t i = 0; i < call->count; i++)
+        pace->tokens += chunk ? call->rows : (uint64_t)call->taken[i];
+}
+
+// Waits for the oldest call; the sequences that end by it go.
+static bool complete(struct loop *loop)
+{
+    struct kern_serving_call *call = call_at(loop, loop->done);
+    if (!kern_generate_call_finish(loop->run, call))
+        return false;
+    loop->done++;
+    note_pace(loop, call);
+    for (size_t i = 0; i < call->count; i++)
+        append(loop, call->sequences[i], call->tokens + i * call->width, (uint64_t)call->taken[i]);
+    size_t kept = 0;
+    for (size_t i = 0; i < loop->n_living; i++)
+        if (loop->living[i]->lease)
+            loop->living[kept++] = loop->living[i];
+    loop->n_living = kept;
+    return !kern_watch_due(&loop->watch, loop->done) || meet(loop, false);
+}
+
+// The rows of a prompt that go through chunks; without a token output all but its last token, which
+// a step feeds.
+static uint64_t chunk_end(const struct loop *loop, const struct kern_sequence *sequence)
+{
+    const struct kern_generation *generation = loop->generation;
+    if (!generation->chunk)
+        return 0;
+    return sequence->n_prompt - !kern_generate_hands_back(generation, generation->chunk);
+}
+
+// Starts the next chunk of the first prompt that has one left.
+static bool issue_chunk(struct loop *loop, bool *issued)
+{
+    const struct kern_generation *generation = loop->generation;
+    *issued = false;
+    for (size_t i = 0; i < loop->n_living && !*issued; i++) {
+        uint64_t end = chunk_end(loop, loop->living[i]), rows = end - loop->living[i]->fed;
+        if (loop->living[i]->fed >= end)
+            continue;
         if (rows > generation->chunk_rows)
             rows = generation->chunk_rows;
-        good = run_call(loop, chunk, &sequence, 1, rows, &generation->chunks);
+        *issued = true;
+        if (!issue(loop, generation->chunk, &loop->living[i], 1, rows))
+            return false;
+    }
+    return true;
+}
+
+// Starts a step of those whose next token is known, or of a share of them for each call that may be
+// started beside it.
+static bool issue_step(struct loop *loop, bool *issued)
+{
+    const struct kern_generation *generation = loop->generation;
+    size_t count = 0, places = loop->run->n_stages - (size_t)(loop->issued - loop->done);
+    for (size_t i = 0; i < loop->n_living; i++) {
+        struct kern_sequence *sequence = loop->living[i];
+        if (!sequence->proposing && sequence->fed < sequence->n_prompt + sequence->n_ids)
+            loop->ready[count++] = sequence;
+    }
+    *issued = count > 0;
+    if (count == 0)
+        return true;
+    count = count / places + (count % places != 0);
+    if (count > generation->step_sequences)
+        count = generation->step_sequences;
+    return issue(loop, kern_serving_forward(&generation->serving, count, generation->step_form),
+                 loop->ready, count, generation->step_rows);
+}
+
+// Starts as many calls as may be in flight, those of prompts first.
+static bool issue_all(struct loop *loop)
+{
+    bool good = true, issued = true;
+    while (good && issued && goes_on(loop) && loop->issued - loop->done < loop->run->n_stages) {
+        good = issue_chunk(loop, &issued);
+        if (good && !issued)
+            good = issue_step(loop, &issued);
     }
     return good;
 }
@@ -171,12 +238,12 @@ static bool admit(struct loop *loop)
 {
     struct kern_run *run = loop->run;
     struct kern_generation *generation = loop->generation;
-    bool good = true;
-    while (good && goes_on(loop) && loop->n_living < generation->step_sequences &&
-           loop->next < generation->count) {
+    while (goes_on(loop) && loop->n_living < loop->most_living && loop->next < generation->count) {
         struct kern_sequence *sequence = &generation->sequences[loop->next];
         enum kern_denial denial;
         uint64_t rows = rows_of(loop, sequence);
+        if (!kern_generate_has_room(run, loop->living, loop->n_living, rows))
+            return true;
         sequence->lease = kern_lease_open(run->rank, rows, &denial, &run->diag);
         if (!sequence->lease && denial == KERN_LEASE_BUSY && loop->n_living > 0)
             return true;
@@ -184,40 +251,35 @@ static bool admit(struct loop *loop)
             kern_lease_explain(run->rank, rows, denial, "--prompt-ids", &run->diag);
             return false;
         }
+        sequence->rows = rows;
         loop->next++;
+        loop->living[loop->n_living++] = sequence;
         kern_generate_show_new(run, sequence, 0);
-        good = feed_prompt(loop, sequence);
-        if (sequence->lease)
-            loop->living[loop->n_living++] = sequence;
     }
-    return good;
+    return true;
 }
 
-// A step of all that live; those that end by it go.
-static bool step(struct loop *loop)
+static bool run_calls(struct loop *loop)
 {
-    struct kern_generation *generation = loop->generation;
-    const struct kern_forward *forward =
-        kern_serving_forward(&generation->serving, loop->n_living, generation->step_form);
-    bool good = run_call(loop, forward, loop->living, loop->n_living, generation->step_rows,
-                         &generation->steps);
-    size_t kept = 0;
-    for (size_t i = 0; i < loop->n_living; i++)
-        if (loop->living[i]->lease)
-            loop->living[kept++] = loop->living[i];
-    loop->n_living = kept;
-    return good;
+    while (admit(loop) && issue_all(loop)) {
+        if (loop->issued == loop->done)
+            return true;
+        if (!complete(loop))
+            return false;
+    }
+    return false;
 }
 
 void kern_generate(struct kern_run *run)
 {
     struct kern_generation *generation = run->generation;
     struct loop loop = {.run = run, .generation = generation};
+    loop.most_living = generation->step_sequences * run->n_stages;
     kern_watch_begin(&loop.watch, 0);
-    loop.living = kern_calloc(generation->step_sequences, sizeof *loop.living);
-    bool good = admit(&loop);
-    while (good && goes_on(&loop) && loop.n_living > 0)
-        good = step(&loop) && admit(&loop);
+    loop.living = kern_calloc(loop.most_living, sizeof *loop.living);
+    loop.ready = kern_calloc(loop.most_living, sizeof *loop.ready);
+    loop.calls = kern_calloc(run->n_stages, sizeof *loop.calls);
+    bool good = run_calls(&loop);
     if (!loop.watch.failed) {
         if (!good)
             kern_world_raise_alarm(&run->world);
@@ -226,5 +288,13 @@ void kern_generate(struct kern_run *run)
     for (size_t i = 0; i < loop.n_living; i++)
         finish(&loop, loop.living[i], KERN_UNFINISHED);
     run->stopped = loop.watch.signal;
+    for (size_t i = 0; i < run->n_stages; i++) {
+        // Nobody takes tokens after a meeting in which somebody has failed.
+        if (!loop.watch.failed)
+            kern_generate_pass_settle(run, &loop.calls[i]);
+        kern_generate_call_free(&loop.calls[i]);
+    }
+    free(loop.calls);
+    free(loop.ready);
     free(loop.living);
 }

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "launcher/generate.h"
 #include "rank/element.h"
+#include "topo/watchdog.h"
 
 // The figures of [forward]'s program: those of its largest call stand for the program.
 static struct kern_driven *figures_of(struct kern_run *run, const struct kern_forward *forward)
@@ -23,55 +24,55 @@ static struct kern_driven *figures_of(struct kern_run *run, const struct kern_fo
     return driven;
 }
 
-// A program that reads none of the vars that count the call is laid out for all its sequences.
-static bool needs_padding(const struct kern_generation *generation,
-                          const struct kern_forward *forward, const bool *reads_var)
+static void set_axis(const struct kern_generation *generation, struct kern_serving_call *call,
+                     enum kern_axis axis, uint64_t value)
 {
-    for (enum kern_axis axis = KERN_AXIS_ROWS; axis <= KERN_AXIS_RANKS; axis++) {
-        uint32_t var = generation->serving.axes[axis].var;
-        if (var != KERN_NONE && reads_var[var])
-            return false;
-    }
-    return forward->rows != KERN_ROWS_VAR;
+    uint32_t var = generation->serving.axes[axis].var;
+    if (var != KERN_NONE)
+        call->vars[var] = value;
 }
 
-static void set_vars(const struct kern_generation *generation, struct kern_serving_call *call)
+static void set_vars(const struct kern_generation *generation, struct kern_serving_call *call,
+                     const struct kern_call_shape *shape)
 {
-    const struct kern_serving_axis *axes = generation->serving.axes;
-    uint64_t rows = call->padded * call->rows, longest = call->rows;
-    for (size_t i = 0; i < call->count; i++)
-        if (call->sequences[i]->fed + call->rows > longest)
-            longest = call->sequences[i]->fed + call->rows;
-    call->vars[axes[KERN_AXIS_ROWS].var] = rows;
-    call->vars[axes[KERN_AXIS_GROUPS].var] = call->padded;
-    if (axes[KERN_AXIS_RANKS].var != KERN_NONE)
-        call->vars[axes[KERN_AXIS_RANKS].var] = rows * generation->members;
+    set_axis(generation, call, KERN_AXIS_ROWS, shape->rows);
+    set_axis(generation, call, KERN_AXIS_GROUPS, shape->sequences);
+    set_axis(generation, call, KERN_AXIS_RANKS, shape->rows * generation->members);
     if (generation->serving.context != KERN_NONE)
-        call->vars[generation->serving.context] = longest;
+        call->vars[generation->serving.context] = shape->context;
 }
 
-// Whether the program is about to run for the first time with these values of the vars it reads.
-static bool is_new(const struct kern_run *run, const struct kern_serving_call *call)
+static struct kern_call_shape shape_of(const struct kern_serving_call *call)
 {
-    const struct kern_driven *driven = call->driven;
-    for (size_t i = 0; i < driven->n_seen; i++) {
-        const uint64_t *seen = driven->seen + i * run->manifest->n_vars;
-        bool same = true;
-        for (uint32_t v = 0; v < run->manifest->n_vars; v++)
-            same = same && (!driven->facts.reads_var[v] || seen[v] == call->vars[v]);
-        if (same)
+    struct kern_call_shape shape = {call->padded * call->rows, call->padded, call->rows};
+    for (size_t i = 0; i < call->count; i++)
+        if (call->sequences[i]->fed + call->rows > shape.context)
+            shape.context = call->sequences[i]->fed + call->rows;
+    return shape;
+}
+
+// Whether the program is about to run for the first time with these values of what it reads. If so
+// it is remembered.
+static bool is_new(struct kern_driven *driven, unsigned reads, struct kern_call_shape shape)
+{
+    shape.rows = reads & KERN_READS_ROWS ? shape.rows : 0;
+    shape.sequences = reads & KERN_READS_SEQUENCES ? shape.sequences : 0;
+    shape.context = reads & KERN_READS_CONTEXT ? shape.context : 0;
+    for (size_t i = 0; i < driven->n_seen; i++)
+        if (memcmp(&driven->seen[i], &shape, sizeof shape) == 0)
             return false;
-    }
+    kern_reserve(&driven->seen, &driven->seen_capacity, driven->n_seen + 1, sizeof *driven->seen);
+    driven->seen[driven->n_seen++] = shape;
     return true;
 }
 
-static void remember(const struct kern_run *run, const struct kern_serving_call *call)
+// Room for what comes back, and for the messages that bring it.
+static void make_tokens(const struct kern_run *run, struct kern_serving_call *call)
 {
-    struct kern_driven *driven = call->driven;
-    size_t n_vars = run->manifest->n_vars;
-    kern_reserve(&driven->seen, &driven->seen_capacity, (driven->n_seen + 1) * n_vars,
-                 sizeof *driven->seen);
-    memcpy(driven->seen + driven->n_seen++ * n_vars, call->vars, n_vars * sizeof *call->vars);
+    call->width = call->last->tokens_width > 1 ? call->last->tokens_width : 1;
+    call->tokens = kern_calloc(call->count * (call->width + 1), sizeof *call->tokens);
+    call->taken = call->tokens + call->count * call->width;
+    call->sends = kern_calloc(run->n_stages, sizeof *call->sends);
 }
 
 bool kern_generate_call_make(struct kern_run *run, const struct kern_forward *forward,
@@ -79,30 +80,67 @@ bool kern_generate_call_make(struct kern_run *run, const struct kern_forward *fo
                              struct kern_serving_call *call, bool *captures)
 {
     const struct kern_generation *generation = run->generation;
-    uint32_t rows_var = generation->serving.axes[KERN_AXIS_ROWS].var;
-    struct kern_program_facts facts;
-    *call = (struct kern_serving_call){
-        forward, sequences, count, count, rows, NULL, figures_of(run, forward)};
+    size_t number = (size_t)(forward - generation->serving.forwards);
+    unsigned reads = generation->reads[number];
+    struct kern_driven *driven = figures_of(run, forward);
     *captures = false;
+    *call = (struct kern_serving_call){.forward = forward,
+                                       .last = &generation->last.forwards[number],
+                                       .sequences = kern_calloc(count, sizeof *call->sequences),
+                                       .count = count,
+                                       .padded = count,
+                                       .rows = rows,
+                                       .driven = driven};
+    memcpy(call->sequences, sequences, count * sizeof(*sequences));
+    make_tokens(run, call);
     call->vars = kern_calloc(run->manifest->n_vars, sizeof *call->vars);
     memcpy(call->vars, generation->vars, run->manifest->n_vars * sizeof *call->vars);
-    if (!kern_rank_program_facts(run->rank, forward->program, call->vars, &facts, &run->diag))
-        return false;
-    if (needs_padding(generation, forward, facts.reads_var))
+    // A program that reads nothing that counts the call is laid out for all its sequences.
+    if (forward->rows != KERN_ROWS_VAR && !(reads & (KERN_READS_ROWS | KERN_READS_SEQUENCES)))
         call->padded = forward->groups;
-    set_vars(generation, call);
-    struct kern_driven *driven = call->driven;
-    if (call->vars[rows_var] > driven->vars[rows_var]) {
+    struct kern_call_shape shape = shape_of(call);
+    set_vars(generation, call, &shape);
+    if (shape.rows > driven->most_rows) {
+        driven->most_rows = shape.rows;
         memcpy(driven->vars, call->vars, run->manifest->n_vars * sizeof *call->vars);
         if (!kern_rank_program_facts(run->rank, forward->program, call->vars, &driven->facts,
                                      &run->diag))
             return false;
     }
-    if (driven->facts.graph && is_new(run, call)) {
-        *captures = true;
-        remember(run, call);
-    }
+    *captures = reads & KERN_READS_AS_GRAPH && is_new(driven, reads, shape);
     return true;
+}
+
+// Whether the call says itself how many of the tokens that it proposes count.
+static bool proposes(const struct kern_serving_call *call)
+{
+    return call->last->count != KERN_NONE;
+}
+
+// Moves the sequences on. In the middle of a prompt what would follow is known already.
+static void move_on(struct kern_serving_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        struct kern_sequence *sequence = call->sequences[i];
+        sequence->proposing = proposes(call);
+        if (!sequence->proposing) {
+            sequence->fed += call->rows;
+            call->taken[i] = call->last->tokens != KERN_NONE &&
+                             sequence->fed == sequence->n_prompt + sequence->n_ids;
+        }
+        call->hands_back = call->hands_back || sequence->proposing || call->taken[i] > 0;
+    }
+}
+
+bool kern_generate_call_issue(struct kern_run *run, struct kern_serving_call *call)
+{
+    call->began = kern_now();
+    if (!kern_generate_fill(run, call))
+        return false;
+    if (!run->first_step)
+        run->first_step = call->began;
+    move_on(call);
+    return kern_run_issue(run, call->driven->program, call->vars);
 }
 
 // The tokens of the sequence at [index] lie from here on: one row of several, or the sequence's
@@ -116,89 +154,81 @@ static uint64_t first_token(const struct kern_run *run, const struct kern_servin
     return index * call->forward->tokens_width;
 }
 
-// The first [count] elements of an integer output; the caller frees them. NULL on failure.
-static int64_t *read_integers(struct kern_run *run, uint32_t buffer, uint64_t count)
+// Element [index] of what the call left in an integer output.
+static int64_t kept_integer(const struct kern_run *run, uint32_t buffer, uint64_t index)
 {
     enum kern_dtype dtype = run->manifest->buffers[buffer].dtype;
-    size_t length = count * kern_dtype_bytes(dtype);
-    void *bytes = kern_calloc(length, 1);
-    int64_t *integers = NULL;
-    if (kern_rank_read(run->rank, buffer, bytes, length, &run->diag)) {
-        integers = kern_calloc(count, sizeof *integers);
-        for (uint64_t i = 0; i < count; i++) {
-            bool negative;
-            uint64_t magnitude = kern_element_integer(dtype, bytes, i, &negative);
-            integers[i] = (int64_t)(negative ? -magnitude : magnitude);
-        }
-    }
-    free(bytes);
-    return integers;
+    bool negative;
+    uint64_t magnitude =
+        kern_element_integer(dtype, kern_rank_kept(run->rank, buffer), index, &negative);
+    return (int64_t)(negative ? -magnitude : magnitude);
 }
 
 // How many of the tokens of each sequence are taken, by the program's count.
-static bool read_counts(struct kern_run *run, const struct kern_serving_call *call, uint64_t *taken)
+static bool read_counts(struct kern_run *run, struct kern_serving_call *call)
 {
     const struct kern_forward *forward = call->forward;
-    int64_t *counts = read_integers(run, forward->count, call->count);
-    bool good = counts != NULL;
+    bool good = true;
     for (size_t i = 0; good && i < call->count; i++) {
-        if (counts[i] < 1 || counts[i] > (int64_t)forward->tokens_width)
+        call->taken[i] = kept_integer(run, forward->count, i);
+        if (call->taken[i] < 1 || call->taken[i] > (int64_t)forward->tokens_width)
             good =
                 kern_fail(&run->diag, KERN_EXIT_CHECK, run->manifest->buffers[forward->count].name,
-                          "says that %" PRId64 " tokens count; it must be 1 to %" PRIu64, counts[i],
-                          forward->tokens_width);
-        taken[i] = (uint64_t)counts[i];
+                          "says that %" PRId64 " tokens count; it must be 1 to %" PRIu64,
+                          call->taken[i], forward->tokens_width);
     }
-    free(counts);
     return good;
 }
 
-// Reads what the program hands back, and moves the sequences on.
-static bool take_tokens(struct kern_run *run, const struct kern_serving_call *call, int64_t *tokens,
-                        uint64_t *taken, uint64_t width)
+// Reads what the program, whose last part this stage runs, hands back.
+static bool read_tokens(struct kern_run *run, struct kern_serving_call *call)
 {
-    const struct kern_forward *forward = call->forward;
-    bool proposes = forward->count != KERN_NONE;
-    if (proposes && !read_counts(run, call, taken))
+    if (proposes(call) && !read_counts(run, call))
         return false;
-    int64_t *all = NULL;
-    if (forward->tokens != KERN_NONE) {
-        uint64_t count = first_token(run, call, call->count - 1) + width;
-        all = read_integers(run, forward->tokens, count);
-        if (!all)
-            return false;
-    }
-    for (size_t i = 0; i < call->count; i++) {
-        struct kern_sequence *sequence = call->sequences[i];
-        sequence->fed += proposes ? taken[i] : call->rows;
-        // In the middle of a prompt what would follow is known already.
-        if (!proposes)
-            taken[i] = sequence->fed == sequence->n_prompt + sequence->n_ids;
-        if (!all)
-            taken[i] = 0;
-        for (uint64_t k = 0; k < taken[i]; k++)
-            tokens[i * width + k] = all[first_token(run, call, i) + k];
-    }
-    free(all);
+    for (size_t i = 0; i < call->count; i++)
+        for (int64_t k = 0; k < call->taken[i]; k++)
+            call->tokens[i * call->width + (size_t)k] =
+                kept_integer(run, call->forward->tokens, first_token(run, call, i) + (uint64_t)k);
     return true;
 }
 
-bool kern_generate_call_run(struct kern_run *run, const struct kern_serving_call *call,
-                            int64_t **tokens, uint64_t **taken, uint64_t *width)
+// Keeps the times of the call that was waited for.
+static bool note_times(struct kern_run *run, struct kern_driven *driven)
+{
+    size_t count = driven->measured + 1;
+    kern_reserve(&driven->times, &driven->capacity, count, sizeof *driven->times);
+    if (run->edges) {
+        kern_reserve(&driven->stamps, &driven->stamps_capacity, count, sizeof *driven->stamps);
+        kern_edges_stamp(run->edges, run->items - 1, &driven->stamps[driven->measured]);
+    }
+    return kern_rank_elapsed(run->rank, &driven->times[driven->measured++], &run->diag);
+}
+
+bool kern_generate_call_finish(struct kern_run *run, struct kern_serving_call *call)
 {
     struct kern_driven *driven = call->driven;
-    *width = call->forward->tokens_width > 1 ? call->forward->tokens_width : 1;
-    *tokens = kern_calloc(call->count * *width, sizeof **tokens);
-    *taken = kern_calloc(call->count, sizeof **taken);
     kern_board_program(&run->world.board, run->manifest->programs[driven->program].name);
     kern_board_step(&run->world.board, driven->measured + 1);
-    if (!kern_generate_fill(run, call))
+    bool reads = kern_run_has_results(run) && call->hands_back;
+    if (!kern_run_wait(run, driven->program) || !note_times(run, driven) ||
+        (reads && !read_tokens(run, call)) || !kern_generate_pass(run, call))
         return false;
-    if (!run->first_step)
-        run->first_step = kern_now();
-    if (!kern_run_program(run, driven->program, call->vars))
-        return false;
-    kern_reserve(&driven->times, &driven->capacity, driven->measured + 1, sizeof *driven->times);
-    return kern_rank_elapsed(run->rank, &driven->times[driven->measured++], &run->diag) &&
-           take_tokens(run, call, *tokens, *taken, *width);
+    for (size_t i = 0; i < call->count; i++)
+        if (call->sequences[i]->proposing) {
+            call->sequences[i]->proposing = false;
+            call->sequences[i]->fed += (uint64_t)call->taken[i];
+        }
+    return true;
+}
+
+void kern_generate_call_free(struct kern_serving_call *call)
+{
+    for (int i = 0; i < call->n_sends; i++)
+        if (call->sends[i] != MPI_REQUEST_NULL)
+            MPI_Request_free(&call->sends[i]);
+    free(call->sends);
+    free(call->tokens);
+    free(call->vars);
+    free(call->sequences);
+    *call = (struct kern_serving_call){0};
 }

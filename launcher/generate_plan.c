@@ -1,23 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which of the manifest's programs make chunks of prompts and which make steps, and how much fits a
-// call and a sequence.
+// call and a sequence. The stages of a pipeline decide alike: what of that each sees a part of,
+// they put together.
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "launcher/generate.h"
+#include "manifest/flow.h"
+#include "topo/watchdog.h"
 
 static bool refuse(struct kern_run *run, const char *place, const char *why)
 {
     return kern_fail(&run->diag, KERN_EXIT_USAGE, place, "%s", why);
 }
 
-// Whether [forward] reads a token for each of its rows.
-static bool reads_rows(const struct kern_generation *generation, const bool *touches)
+// The axes of the tokens that program [name] of [stage] is fed, as bits.
+static unsigned fed_by(const struct kern_manifest *stage, const char *name)
 {
-    const uint32_t *token = generation->serving.token;
-    return (token[KERN_AXIS_ROWS] != KERN_NONE && touches[token[KERN_AXIS_ROWS]]) ||
-           (token[KERN_AXIS_RANKS] != KERN_NONE && touches[token[KERN_AXIS_RANKS]]);
+    const struct kern_program *program =
+        &stage->programs[kern_names_find(&stage->program_names, name)];
+    unsigned axes = 0;
+    for (size_t c = 0; c < program->n_calls; c++)
+        for (size_t a = 0; a < program->calls[c].n_args; a++) {
+            struct kern_access access = kern_call_access(stage, &program->calls[c], a);
+            if (access.target != KERN_TARGET_BUFFER ||
+                stage->buffers[access.index].fill != KERN_FILL_TOKEN)
+                continue;
+            const struct kern_dim *dim = &stage->buffers[access.index].shape[0];
+            axes |= 1u << (dim->var.name ? stage->vars[dim->var.index].axis : KERN_AXIS_NONE);
+        }
+    return axes;
+}
+
+// The same of [forward] on all stages.
+static unsigned feeds(const struct kern_run *run, const struct kern_forward *forward)
+{
+    unsigned axes = 0;
+    for (size_t i = 0; i < run->n_stages; i++)
+        axes |= fed_by(run->stages[i], run->manifest->programs[forward->program].name);
+    return axes;
+}
+
+static const struct kern_forward *last_of(const struct kern_generation *generation,
+                                          const struct kern_forward *forward)
+{
+    return &generation->last.forwards[forward - generation->serving.forwards];
+}
+
+bool kern_generate_hands_back(const struct kern_generation *generation,
+                              const struct kern_forward *forward)
+{
+    return last_of(generation, forward)->tokens != KERN_NONE;
 }
 
 // Whether the loop knows what to write into input [buffer].
@@ -33,26 +68,24 @@ static bool can_fill(const struct kern_generation *generation, const struct kern
     return known;
 }
 
-// Whether the loop can write whatever the program reads, a token at least among it.
+// Whether the loop can write whatever our part of the program reads, and some part a token.
 static bool check_inputs(struct kern_run *run, const struct kern_forward *forward,
                          const struct kern_program_facts *facts)
 {
     const struct kern_manifest *manifest = run->manifest;
     const char *program = manifest->programs[forward->program].name;
-    bool good = true, token = false;
+    bool good = true;
     for (uint32_t b = 0; b < manifest->n_buffers; b++) {
         const struct kern_buffer *buffer = &manifest->buffers[b];
-        if (!facts->touches_buffer[b])
+        if (!facts->touches_buffer[b] || !kern_run_is_input(run, manifest, buffer))
             continue;
-        token = token || buffer->fill == KERN_FILL_TOKEN;
-        if (buffer->kind == KERN_INOUT ||
-            (buffer->kind == KERN_INPUT && !can_fill(run->generation, buffer, b)))
+        if (buffer->kind == KERN_INOUT || !can_fill(run->generation, buffer, b))
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, program,
                              "reads the %s \"%s\", which has no role and is no table, so "
                              "--generate does not know what to write there",
                              kern_buffer_kind_name(buffer->kind), buffer->name);
     }
-    if (!token)
+    if (!feeds(run, forward))
         good = kern_fail(&run->diag, KERN_EXIT_USAGE, program,
                          "reads no input with the role token, so it can be fed none");
     return good;
@@ -99,14 +132,18 @@ static bool find_members(struct kern_run *run)
     return true;
 }
 
-// The most rows of one call here: what --var leaves of the axes.
+// What --var leaves of an axis.
+static uint64_t most_of(const struct kern_generation *generation, enum kern_axis axis)
+{
+    uint32_t var = generation->serving.axes[axis].var;
+    return var == KERN_NONE ? UINT64_MAX : generation->vars[var];
+}
+
+// The most rows of one call here.
 static uint64_t most_rows(const struct kern_generation *generation)
 {
-    const struct kern_serving_axis *axes = generation->serving.axes;
-    uint64_t most = generation->vars[axes[KERN_AXIS_ROWS].var];
-    if (axes[KERN_AXIS_RANKS].var == KERN_NONE)
-        return most;
-    uint64_t ranks = generation->vars[axes[KERN_AXIS_RANKS].var] / generation->members;
+    uint64_t most = most_of(generation, KERN_AXIS_ROWS);
+    uint64_t ranks = most_of(generation, KERN_AXIS_RANKS) / generation->members;
     return ranks < most ? ranks : most;
 }
 
@@ -119,8 +156,8 @@ static bool choose_steps(struct kern_run *run)
     const struct kern_forward *best = NULL;
     for (size_t i = 0; i < serving->n_forwards; i++) {
         const struct kern_forward *forward = &serving->forwards[i];
-        bool steps =
-            forward->tokens != KERN_NONE && (forward->rows <= 1 || forward->count != KERN_NONE);
+        const struct kern_forward *last = &generation->last.forwards[i];
+        bool steps = last->tokens != KERN_NONE && (last->rows <= 1 || last->count != KERN_NONE);
         bool better = !best || (forward->rows == 1 && best->rows != 1) ||
                       (best->rows != 1 && forward->rows < best->rows);
         if (steps && better)
@@ -136,7 +173,7 @@ static bool choose_steps(struct kern_run *run)
         if (serving->forwards[i].rows == best->rows &&
             serving->forwards[i].groups > generation->step_sequences)
             generation->step_sequences = serving->forwards[i].groups;
-    uint64_t var = generation->vars[serving->axes[KERN_AXIS_GROUPS].var];
+    uint64_t var = most_of(generation, KERN_AXIS_GROUPS);
     uint64_t fit = most_rows(generation) / generation->step_rows;
     if (generation->step_sequences > var)
         generation->step_sequences = var;
@@ -161,10 +198,12 @@ static bool check_forwards(struct kern_run *run)
                                      &run->diag))
             return false;
         good = check_inputs(run, forward, &facts) && good;
-        if (forward->rows == generation->step_form && forward->tokens == KERN_NONE)
+        if (forward->rows == generation->step_form &&
+            !kern_generate_hands_back(generation, forward))
             good = refuse(run, run->manifest->programs[forward->program].name,
                           "would make steps, and writes no tokens");
-        if (forward == chunk && reads_rows(generation, facts.touches_buffer)) {
+        if (forward == chunk &&
+            feeds(run, forward) & (1u << KERN_AXIS_ROWS | 1u << KERN_AXIS_RANKS)) {
             generation->chunk = forward;
             generation->chunk_rows = most_rows(generation);
         }
@@ -195,7 +234,8 @@ static bool bound_by(struct kern_run *run, enum kern_fill fill, uint64_t beyond,
 static bool find_longest(struct kern_run *run)
 {
     struct kern_generation *generation = run->generation;
-    uint64_t most = kern_rank_longest_sequence(run->rank);
+    uint64_t most = kern_rank_longest_sequence(run->rank), room = kern_generate_room(run);
+    most = room < most ? room : most;
     uint32_t context = generation->serving.context;
     if (context != KERN_NONE && generation->vars[context] < most)
         most = generation->vars[context];
@@ -211,7 +251,7 @@ static bool check_prompt(struct kern_run *run, size_t number, const struct kern_
     const struct kern_generation *generation = run->generation;
     const struct kern_sequence *sequence = &generation->sequences[number];
     // Its last token is fed with the first step, unless a chunk says what follows it.
-    bool chunk = generation->chunk && generation->chunk->tokens != KERN_NONE;
+    bool chunk = generation->chunk && kern_generate_hands_back(generation, generation->chunk);
     uint64_t rows = sequence->n_prompt + (chunk ? 0 : generation->step_rows - 1);
     if (rows > generation->longest)
         return kern_fail(&run->diag, KERN_EXIT_USAGE, "--prompt-ids",
@@ -252,17 +292,78 @@ static bool check_prompts(struct kern_run *run)
     return good;
 }
 
+// What our part of each forward reads of what decides how it is called.
+static bool find_reads(struct kern_run *run)
+{
+    struct kern_generation *generation = run->generation;
+    const struct kern_serving *serving = &generation->serving;
+    for (size_t i = 0; i < serving->n_forwards; i++) {
+        struct kern_program_facts facts;
+        if (!kern_rank_program_facts(run->rank, serving->forwards[i].program, generation->vars,
+                                     &facts, &run->diag))
+            return false;
+        const struct {
+            uint32_t var;
+            unsigned reads;
+        } counts[] = {
+            {serving->axes[KERN_AXIS_ROWS].var, KERN_READS_ROWS},
+            {serving->axes[KERN_AXIS_RANKS].var, KERN_READS_ROWS},
+            {serving->axes[KERN_AXIS_GROUPS].var, KERN_READS_SEQUENCES},
+            {serving->context, KERN_READS_CONTEXT},
+        };
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            if (counts[c].var != KERN_NONE && facts.reads_var[counts[c].var])
+                generation->reads[i] |= counts[c].reads;
+        if (facts.graph)
+            generation->reads[i] |= KERN_READS_AS_GRAPH;
+    }
+    return true;
+}
+
+// Every stage takes what the one with the least of it can, and what any of them reads.
+static void put_together(struct kern_run *run)
+{
+    struct kern_generation *generation = run->generation;
+    uint64_t least[] = {generation->longest, generation->chunk_rows, generation->step_sequences};
+    KERN_WITH_OTHERS(&run->world, "agreeing on calls",
+                     MPI_Allreduce(MPI_IN_PLACE, least, 3, MPI_UINT64_T, MPI_MIN, run->world.comm));
+    generation->longest = least[0];
+    generation->chunk_rows = least[1];
+    generation->step_sequences = least[2];
+    KERN_WITH_OTHERS(&run->world, "agreeing on calls",
+                     MPI_Allreduce(MPI_IN_PLACE, generation->reads,
+                                   (int)generation->serving.n_forwards, MPI_UNSIGNED, MPI_BOR,
+                                   run->world.comm));
+}
+
+// The vars of stages have other numbers, so the words are compared.
+static void agree_on_vars(struct kern_run *run)
+{
+    const struct kern_list *words = &run->options.vars;
+    struct kern_arena arena = {0};
+    uint8_t digest[KERN_SHA256_BYTES];
+    const char *text = "";
+    for (size_t i = 0; i < words->count; i++)
+        text = kern_arena_print(&arena, "%s\n%s", text, words->items[i]);
+    kern_sha256(text, strlen(text), digest);
+    kern_world_same(&run->world, digest, sizeof digest, "what --var says",
+                    "give every rank the same options", &run->diag);
+    kern_arena_free(&arena);
+}
+
 void kern_generate_plan(struct kern_run *run)
 {
     struct kern_generation *generation = run->generation;
     generation->vars = kern_calloc(run->manifest->n_vars, sizeof *generation->vars);
+    generation->reads = kern_arena_array(&generation->arena, generation->serving.n_forwards,
+                                         sizeof *generation->reads);
     run->driven = kern_calloc(run->manifest->n_programs, sizeof *run->driven);
     bool good = kern_run_vars(run, generation->vars);
     good = check_states(run) && good;
-    if (good && find_members(run) && choose_steps(run) && check_forwards(run) && find_longest(run))
+    good = good && kern_generate_measure_rooms(run) && find_members(run) && choose_steps(run) &&
+           check_forwards(run) && find_longest(run) && find_reads(run);
+    put_together(run);
+    if (good)
         check_prompts(run);
-    uint8_t digest[KERN_SHA256_BYTES];
-    kern_sha256(generation->vars, run->manifest->n_vars * sizeof *generation->vars, digest);
-    kern_world_same(&run->world, digest, sizeof digest, "what --var says",
-                    "give every rank the same options", &run->diag);
+    agree_on_vars(run);
 }

@@ -38,18 +38,17 @@ bool kern_generate_parse_ids(const char *text, const char *option, const int64_t
 
 // What is missing of a manifest that cannot be served is no fault of the manifest's: it may well be
 // one that nobody serves.
-static bool project(struct kern_run *run)
+static bool project(struct kern_run *run, const struct kern_manifest *manifest,
+                    struct kern_serving *serving)
 {
-    struct kern_generation *generation = run->generation;
-    const struct kern_cut *cut = run->manifest->cut;
-    if (cut)
+    const struct kern_cut *cut = manifest->cut;
+    if (cut && run->n_stages == 1)
         return kern_fail(&run->diag, KERN_EXIT_USAGE, "--generate",
                          "the manifest is stage %" PRIu64 " of %" PRIu64
-                         " of a pipeline; it takes a whole one",
+                         " of a pipeline; name all of them, or the whole one",
                          cut->stage, cut->stages);
     struct kern_diag reasons = {0};
-    bool good =
-        kern_serving_project(run->manifest, KERN_SERVING_SAMPLED, &generation->serving, &reasons);
+    bool good = kern_serving_project(manifest, kern_serving_mode_of(manifest), serving, &reasons);
     for (size_t i = 0; i < reasons.count; i++)
         kern_fail(&run->diag, KERN_EXIT_USAGE, "--generate",
                   "the manifest cannot be served: %s: %s [%s]", reasons.entries[i].place,
@@ -115,7 +114,7 @@ static bool check_sampling(struct kern_run *run)
     };
     bool good = true;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (ways[i].given && run->generation->serving.fills[ways[i].fill] == KERN_NONE)
+        if (ways[i].given && run->generation->last.fills[ways[i].fill] == KERN_NONE)
             good = kern_fail(&run->diag, KERN_EXIT_USAGE, ways[i].option,
                              "the manifest has no input with the role %s, so it draws tokens as it "
                              "will",
@@ -154,7 +153,9 @@ void kern_generate_prompts(struct kern_run *run)
     struct kern_generation *generation = run->generation = kern_calloc(1, sizeof *generation);
     bool good = read_prompts(run);
     good = read_stop_ids(run) && good;
-    good = project(run) && check_sampling(run) && good;
+    good = project(run, run->manifest, &generation->serving) &&
+           project(run, run->stages[run->n_stages - 1], &generation->last) && check_sampling(run) &&
+           good;
     good = agree_on_prompts(run) && good;
     if (run->options.vocab && run->world.rank == 0)
         good = kern_vocabulary_read(run->options.vocab, &generation->vocabulary, &generation->arena,
@@ -179,6 +180,7 @@ void kern_generation_free(struct kern_generation *generation)
         free(generation->sequences[i].ids);
     free(generation->vars);
     kern_serving_free(&generation->serving);
+    kern_serving_free(&generation->last);
     kern_arena_free(&generation->arena);
     free(generation);
 }

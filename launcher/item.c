@@ -103,6 +103,7 @@ bool kern_run_wait(struct kern_run *run, uint32_t program)
     if (!good)
         return false;
     run->in_flight = kern_rank_in_flight(run->rank) > 0;
+    run->items += run->edges && !run->manifest->programs[program].once;
     if (run->trace && !trace_item(run, program))
         return false;
     return kern_rank_check_errors(run->rank, program, &run->diag);

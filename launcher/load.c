@@ -145,6 +145,7 @@ void kern_run_load(struct kern_run *run)
         .graphs = options->graphs,
         .local_ranks = (unsigned)run->world.local_size,
         .in_flight = items_in_flight(run),
+        .keep_tokens = options->generate > 0,
         .arrivals = run->n_stages > 1 && run->stage.index > 0 ? (uint32_t)options->depth : 0,
         .progress = {get_on, &loading},
     };

@@ -254,9 +254,6 @@ static bool check_pipeline(struct kern_options *options, struct kern_diag *diag)
         options->depth = 2;
     if (options->depth < 1 || options->depth > KERN_DEPTH_MAX)
         good = kern_fail(diag, KERN_EXIT_USAGE, "--depth", "is 1 to %d", KERN_DEPTH_MAX);
-    if (options->n_stages > 1 && options->generate)
-        good = kern_fail(diag, KERN_EXIT_USAGE, "--generate",
-                         "runs one manifest; through stages programs are driven");
     return good;
 }
 

@@ -22,13 +22,14 @@ struct kern_staged {
 // One program that is driven, and what came of it.
 struct kern_driven {
     uint32_t program;
-    uint64_t *vars;                 // dense, what it is run with
-    uint64_t *times;                // nanoseconds on the device, per measured step
-    struct kern_edge_stamp *stamps; // of a pipeline: of the same steps
-    uint64_t measured;              // steps in times; fewer than asked for if the run was stopped
-    size_t capacity;                // of times, if they grow as calls come
-    uint64_t *seen; // of calls that come as they may: the vars of every one that was new
-    size_t n_seen, seen_capacity;
+    uint64_t *vars;                   // dense, what it is run with
+    uint64_t *times;                  // nanoseconds on the device, per measured step
+    struct kern_edge_stamp *stamps;   // of a pipeline: of the same steps
+    uint64_t measured;                // steps in times; fewer than asked for if the run was stopped
+    size_t capacity, stamps_capacity; // if they grow as calls come
+    struct kern_call_shape *seen; // of calls that come as they may (launcher/generate.h): the new
+    size_t n_seen, seen_capacity; // ones; and the rows of the largest
+    uint64_t most_rows;
     struct kern_staged *inputs;
     size_t n_inputs;
     struct kern_program_facts facts;
@@ -83,7 +84,7 @@ struct kern_run {
     struct kern_trace *trace; // NULL without --trace; of two runs, one trace
     struct kern_trace_facts trace_facts;
     struct kern_check compared; // with it; elements are bytes, or tokens
-    uint64_t items;   // of a pipeline, that were driven before the program that is driven now
+    uint64_t items;             // of a pipeline, that were waited for
     int stopped;      // the signal that ended the run early, the same on all ranks; 0: none
     bool in_flight;   // kernels may still run when the run ends early
     uint64_t started; // base/clock.h, at the start of main

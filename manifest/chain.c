@@ -76,13 +76,17 @@ static const char *shape_text(struct chain *chain, const struct kern_buffer *buf
     return kern_arena_print(&chain->arena, "%s]", text);
 }
 
+static bool same_extent(const struct kern_dim *a, const struct kern_dim *b)
+{
+    const char *x = a->var.name, *y = b->var.name;
+    return x && y ? strcmp(x, y) == 0 : !x && !y && a->extent == b->extent;
+}
+
 static bool same_shape(const struct kern_buffer *a, const struct kern_buffer *b)
 {
     bool same = a->dtype == b->dtype && a->rank == b->rank;
-    for (size_t i = 0; same && i < a->rank; i++) {
-        const char *x = a->shape[i].var.name, *y = b->shape[i].var.name;
-        same = x && y ? strcmp(x, y) == 0 : !x && !y && a->shape[i].extent == b->shape[i].extent;
-    }
+    for (size_t i = 0; same && i < a->rank; i++)
+        same = same_extent(&a->shape[i], &b->shape[i]);
     return same;
 }
 
@@ -167,6 +171,20 @@ static const struct kern_program *find_driven(const struct kern_manifest *stage,
     return index == KERN_NONE || !stage->programs[index].batch ? NULL : &stage->programs[index];
 }
 
+static bool same_batch(const struct kern_batch *a, const struct kern_batch *b)
+{
+    return a->groups == b->groups && same_extent(&a->rows, &b->rows);
+}
+
+static const char *batch_text(struct chain *chain, const struct kern_batch *batch)
+{
+    if (batch->rows.var.name)
+        return kern_arena_print(&chain->arena, "%" PRIu64 " by %s", batch->groups,
+                                batch->rows.var.name);
+    return kern_arena_print(&chain->arena, "%" PRIu64 " by %" PRIu64, batch->groups,
+                            batch->rows.extent);
+}
+
 // An item goes through all stages, so each runs what the others run.
 static void check_programs(struct chain *chain, size_t index, size_t other)
 {
@@ -180,11 +198,11 @@ static void check_programs(struct chain *chain, size_t index, size_t other)
             kern_fail(chain->diag, KERN_EXIT_MANIFEST, name,
                       "has a batch in %s and is no such program of %s; %s",
                       stage_text(chain, index), stage_text(chain, other), remedy);
-        else if (there->batch->groups != stage->programs[p].batch->groups)
+        else if (!same_batch(there->batch, stage->programs[p].batch))
             kern_fail(chain->diag, KERN_EXIT_MANIFEST, name,
-                      "has batches of %" PRIu64 " in %s and of %" PRIu64 " in %s; %s",
-                      stage->programs[p].batch->groups, stage_text(chain, index),
-                      there->batch->groups, stage_text(chain, other), remedy);
+                      "has batches of %s in %s and of %s in %s; %s",
+                      batch_text(chain, stage->programs[p].batch), stage_text(chain, index),
+                      batch_text(chain, there->batch), stage_text(chain, other), remedy);
     }
 }
 

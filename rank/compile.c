@@ -271,13 +271,13 @@ static void list_peers(struct kern_rank *rank, struct rank_program *program)
     }
 }
 
-static void list_errors(struct kern_rank *rank, struct rank_program *program)
+static void list_kept(struct kern_rank *rank, struct rank_program *program)
 {
     uint32_t n_buffers = rank->manifest->n_buffers;
-    program->errors = kern_arena_array(&rank->arena, n_buffers, sizeof(*program->errors));
+    program->kept = kern_arena_array(&rank->arena, n_buffers, sizeof(*program->kept));
     for (uint32_t b = 0; b < n_buffers; b++) {
-        if (program->writes_buffer[b] && rank->manifest->buffers[b].fill == KERN_FILL_ERROR) {
-            program->errors[program->n_errors++] = b;
+        if (program->writes_buffer[b] && rank_keeps(rank, &rank->manifest->buffers[b])) {
+            program->kept[program->n_kept++] = b;
         }
     }
 }
@@ -322,7 +322,7 @@ static bool compile_program(struct kern_rank *rank, const struct kern_program *d
     }
     program->call_first[declared->n_calls] = program->n_launches;
     list_peers(rank, program);
-    list_errors(rank, program);
+    list_kept(rank, program);
     return true;
 }
 

@@ -47,7 +47,7 @@ struct rank_buffer {
     bool fill;                   // of one: this rank is the one that loads it
     bool arrives;                // it is in the arrivals, at the same place of every slot
     uint8_t *staging;            // page-locked blocks of the buffer's size: input, inout, output
-    uint64_t block;              // bytes from one to the next: inputs and error words have one for
+    uint64_t block;              // bytes from one to the next: inputs and what is kept have one for
                                  // every item that may be in flight
     CUevent *staged;             // input, inout, by block: the last copy out of it is done
     uint64_t writes;             // input, inout: so far
@@ -126,6 +126,7 @@ struct kern_rank {
     uint64_t capacity;
     uint64_t seqs;
     unsigned local_ranks;
+    bool keep_tokens;
     struct kern_progress progress;
 
     CUdevice cu_device;
@@ -321,10 +322,13 @@ bool rank_communicators_sound(const struct kern_rank *rank, const struct rank_pr
                               struct kern_diag *diag);
 
 // io.c
-// Copies the error words of [program] out on the stream, to where a check after the wait for item
-// [number] finds them.
-bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *program,
-                       uint64_t number, struct kern_diag *diag);
+// Whether items that write [buffer] copy it out.
+bool rank_keeps(const struct kern_rank *rank, const struct kern_buffer *buffer);
+
+// Copies what [program] keeps out on the stream, to where it is found after the wait for item
+// [number].
+bool rank_kept_fetch(const struct kern_rank *rank, const struct rank_program *program,
+                     uint64_t number, struct kern_diag *diag);
 
 // fit.c
 // Makes the kernel launch ready for the values that its slots have, if there are any.

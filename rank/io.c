@@ -97,20 +97,26 @@ bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t
     return true;
 }
 
-// Where the words of error output [buffer] are copied to for item [number].
-static int32_t *error_words(const struct kern_rank *rank, uint32_t buffer, uint64_t number)
+bool rank_keeps(const struct kern_rank *rank, const struct kern_buffer *buffer)
 {
-    const struct rank_buffer *memory = &rank->buffers[buffer];
-    return (int32_t *)(void *)(memory->staging + number % rank->most_in_flight * memory->block);
+    bool tokens = buffer->fill == KERN_FILL_TOKENS || buffer->fill == KERN_FILL_COUNT;
+    return buffer->fill == KERN_FILL_ERROR || (rank->keep_tokens && tokens);
 }
 
-bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *program,
-                       uint64_t number, struct kern_diag *diag)
+// Where output [buffer] is copied to for item [number].
+static uint8_t *kept_bytes(const struct kern_rank *rank, uint32_t buffer, uint64_t number)
 {
-    for (size_t e = 0; e < program->n_errors; e++) {
-        uint32_t b = program->errors[e];
+    const struct rank_buffer *memory = &rank->buffers[buffer];
+    return memory->staging + number % rank->most_in_flight * memory->block;
+}
+
+bool rank_kept_fetch(const struct kern_rank *rank, const struct rank_program *program,
+                     uint64_t number, struct kern_diag *diag)
+{
+    for (size_t k = 0; k < program->n_kept; k++) {
+        uint32_t b = program->kept[k];
         if (!KERN_CU(rank->device, diag, program->place, cuMemcpyDtoHAsync,
-                     error_words(rank, b, number), rank->buffers[b].address,
+                     kept_bytes(rank, b, number), rank->buffers[b].address,
                      rank->manifest->buffers[b].bytes, rank->stream)) {
             return false;
         }
@@ -118,14 +124,24 @@ bool rank_errors_fetch(const struct kern_rank *rank, const struct rank_program *
     return true;
 }
 
+const void *kern_rank_kept(const struct kern_rank *rank, uint32_t buffer)
+{
+    if (rank->waited == 0 || !rank_keeps(rank, &rank->manifest->buffers[buffer])) {
+        return NULL;
+    }
+    return kept_bytes(rank, buffer, rank->waited - 1);
+}
+
 bool kern_rank_check_errors(struct kern_rank *rank, uint32_t program, struct kern_diag *diag)
 {
     const struct rank_program *ran = &rank->programs[program];
     bool ok = true;
-    for (size_t e = 0; e < ran->n_errors; e++) {
-        const struct kern_buffer *buffer = &rank->manifest->buffers[ran->errors[e]];
-        const int32_t *words =
-            error_words(rank, ran->errors[e], rank->waited > 0 ? rank->waited - 1 : 0);
+    for (size_t k = 0; k < ran->n_kept; k++) {
+        const struct kern_buffer *buffer = &rank->manifest->buffers[ran->kept[k]];
+        const int32_t *words = kern_rank_kept(rank, ran->kept[k]);
+        if (buffer->fill != KERN_FILL_ERROR || words == NULL) {
+            continue;
+        }
         size_t i = 0, count = buffer->bytes / sizeof(*words);
         while (i < count && words[i] == 0) {
             i++;

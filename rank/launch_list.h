@@ -91,8 +91,8 @@ struct rank_program {
     bool *touches_buffer; // per buffer: an argument of a call
     bool *writes_buffer;
     bool takes;       // something that arrives is an argument: there is one for every slot
-    uint32_t *errors; // the outputs with fill `error` that it writes
-    size_t n_errors;
+    uint32_t *kept;   // the outputs that it writes and every item copies out
+    size_t n_kept;
     uint32_t *peers; // the peer buffers among those it touches
     size_t n_peers;
     bool *uses_communicator; // per group: a collective over it

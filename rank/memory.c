@@ -41,7 +41,7 @@ static bool allocate_staging(struct kern_rank *rank, const struct kern_buffer *b
 {
     char what[RANK_WHAT];
     bool output = buffer->kind == KERN_OUTPUT;
-    bool single = output && buffer->fill != KERN_FILL_ERROR;
+    bool single = output && !rank_keeps(rank, buffer);
     uint32_t blocks = single ? 1 : rank->most_in_flight;
     rank_print(what, "allocating %u times %llu bytes of page-locked host memory for buffer %s",
                blocks, (unsigned long long)buffer->bytes, buffer->name);

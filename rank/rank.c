@@ -33,6 +33,7 @@ static void copy_config(struct kern_rank *rank, const struct kern_rank_config *c
     rank->seqs = config->seqs;
     rank->graph_use = config->graphs;
     rank->local_ranks = config->local_ranks > 0 ? config->local_ranks : 1;
+    rank->keep_tokens = config->keep_tokens;
     rank->progress = config->progress;
     rank->most_in_flight = config->in_flight > 0 ? config->in_flight : 1;
     rank->items = kern_arena_array(&rank->arena, rank->most_in_flight, sizeof(*rank->items));

@@ -51,6 +51,8 @@ struct kern_rank_config {
     enum kern_graphs graphs;
     unsigned local_ranks; // of this machine, which share its processors; 0: this is the only one
     uint32_t in_flight;   // items that may be issued before the first is waited for; 0: 1
+    bool keep_tokens;     // each item copies out what it left in outputs with the roles tokens and
+                          // count, as it does with error words (kern_rank_kept)
     uint32_t arrivals;    // slots for what arrives from the stage before, used in turn by items;
                           // 0: there is none, and arriving buffers are written like other inputs
     struct kern_progress progress;
@@ -250,6 +252,10 @@ bool kern_rank_launch_times(struct kern_rank *rank, const struct kern_launch_tim
 // Reads the first [length] bytes of an output, inout, carry or workspace buffer, and waits.
 bool kern_rank_read(struct kern_rank *rank, uint32_t buffer, void *bytes, size_t length,
                     struct kern_diag *diag);
+
+// What the item last waited for left in output [buffer], all of its bytes, however many were issued
+// since; NULL if items do not copy it out. Valid until the next issue.
+const void *kern_rank_kept(const struct kern_rank *rank, uint32_t buffer);
 
 // Looks at every output with fill `error` that [program], the one last waited for, wrote; a
 // non-zero word is a KERN_EXIT_PEER error that names buffer, value and program.

@@ -143,16 +143,16 @@ static struct rank_item *begin_item(struct kern_rank *rank, const struct rank_pr
     return item;
 }
 
-// What follows the calls of an item: its error words for the host, and its hand-over.
+// What follows the calls of an item: what it keeps for the host, and its hand-over.
 static bool finish_item(struct kern_rank *rank, struct rank_item *item, const uint64_t *vars,
                         struct kern_diag *diag)
 {
     const struct rank_program *program = item->program;
     bool handed = is_handed(rank, program);
-    if (program->n_errors == 0 && !handed) {
+    if (program->n_kept == 0 && !handed) {
         return true;
     }
-    if (!rank_errors_fetch(rank, program, item->number, diag) ||
+    if (!rank_kept_fetch(rank, program, item->number, diag) ||
         (handed && !rank->hand_over.give(rank->hand_over.context, rank->handed++, vars, diag)) ||
         !KERN_CU(rank->device, diag, program->place, cuEventRecord, item->done, rank->stream)) {
         return false;

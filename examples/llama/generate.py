@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A manifest that serves a Llama checkpoint (Hugging Face layout, bf16), tensor parallel over --tp
-ranks: `chunk` takes the next rows of one sequence, `step` one row of each of several."""
+ranks: `chunk` takes the next rows of one sequence, `step` one row of each of several. With --stages
+one for each stage of a pipeline, every one of them on --tp ranks."""
 
 import argparse
 import pathlib
@@ -9,7 +10,9 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from checkpoint import Checkpoint  # noqa: E402
-from manifest import TIMEOUT_NS, Manifest, call, f32, launch, require  # noqa: E402
+from manifest import (  # noqa: E402
+    TIMEOUT_NS, Manifest, call, f32, launch, require, write_stages,
+)
 
 PAGE_TOKENS = 16
 # Flags of an all-reduce are per block, so its grid is the same in both programs.
@@ -21,8 +24,9 @@ def parse_arguments():
     parser.add_argument("--checkpoint", required=True,
                         help="directory of config.json and *.safetensors")
     parser.add_argument("--kernels", required=True, help="directory of the built kernels (*.so)")
-    parser.add_argument("--out", required=True, help="directory to write model.json to")
-    parser.add_argument("--tp", type=int, default=1, help="ranks, default 1")
+    parser.add_argument("--out", required=True, help="directory to write model.json to, or stage0.json and on")
+    parser.add_argument("--tp", type=int, default=1, help="ranks, of each stage; default 1")
+    parser.add_argument("--stages", type=int, default=1, help="stages of layers, default 1")
     parser.add_argument("--allreduce", choices=("peer", "nccl"), default="peer",
                         help="how the ranks add up: a kernel that stores to its peers, or NCCL")
     parser.add_argument("--pages", type=int,
@@ -60,12 +64,17 @@ class Sizes:
 
 
 class Llama:
-    def __init__(self, manifest, model, sizes, allreduce):
+    """The model, or the stage-th of several stages of it, each with its share of the layers."""
+
+    def __init__(self, manifest, model, sizes, allreduce, stage=0, stages=1):
         self.m, self.model, self.sizes = manifest, model, sizes
         self.peer = sizes.tp > 1 and allreduce == "peer"
         self.nccl = sizes.tp > 1 and allreduce == "nccl"
+        self.layers = range(stage * model.layers // stages, (stage + 1) * model.layers // stages)
+        self.is_first, self.is_last = stage == 0, stage + 1 == stages
         # Two sums per layer: after the attention and after the MLP.
-        self.sums = 2 * model.layers
+        self.sums = 2 * len(self.layers)
+        self.output_layer = {"lm_head.weight": "lm_head"}.get(model.output_layer(), "embedding")
 
     def declare(self):
         m, model, sizes = self.m, self.model, self.sizes
@@ -85,8 +94,12 @@ class Llama:
         self.declare_caller_buffers()
         self.declare_weights()
         self.declare_workspaces()
-        for module in ("embedding", "rms_norm", "rope", "paged_attention", "silu_mul", "argmax"):
+        for module in ("rms_norm", "rope", "paged_attention", "silu_mul"):
             m.module(module)
+        if self.is_first:
+            m.module("embedding")
+        if self.is_last:
+            m.module("argmax")
         self.declare_ops()
         if self.peer:
             self.declare_peer_allreduce()
@@ -104,30 +117,34 @@ class Llama:
 
     def declare_caller_buffers(self):
         m, sizes = self.m, self.sizes
-        m.buffer("token", "i32", ["rows"], "input", fill="token", domain={"index_into": "embedding"})
+        state = f"kv.{self.layers[0]}"
+        if self.is_first:
+            m.buffer("token", "i32", ["rows"], "input", fill="token",
+                     domain={"index_into": "embedding"})
+        if self.is_last:
+            m.buffer("tokens", "i32", ["seqs"], "output", fill="tokens")
         m.buffer("position", "i32", ["rows"], "input", fill="position",
                  domain={"min": 0, "max": sizes.context - 1})
-        m.buffer("slot", "i32", ["rows"], "input", fill="slot", domain={"index_into": "kv.0"})
+        m.buffer("slot", "i32", ["rows"], "input", fill="slot", domain={"index_into": state})
         m.buffer("seq_len", "i32", ["seqs"], "input", fill="seq_len",
                  domain={"min": 1, "max": sizes.context})
         m.buffer("pages", "i32", ["seqs", "PAGES"], "input",
-                 domain={"index_into": "kv.0", "stride": "PAGE_TOKENS"})
-        m.buffer("tokens", "i32", ["seqs"], "output", fill="tokens")
+                 domain={"index_into": state, "stride": "PAGE_TOKENS"})
 
     def declare_weights(self):
         m, model, sizes = self.m, self.model, self.sizes
-        m.buffer("embedding", "bf16", ["VOCABULARY", "HIDDEN"], "weight",
-                 bind=[{"tensor": "model.embed_tokens.weight"}])
-        self.output_layer = "embedding"
-        if model.output_layer() == "lm_head.weight":
-            self.output_layer = "lm_head"
+        if self.is_first or (self.is_last and self.output_layer == "embedding"):
+            m.buffer("embedding", "bf16", ["VOCABULARY", "HIDDEN"], "weight",
+                     bind=[{"tensor": "model.embed_tokens.weight"}])
+        if self.is_last and self.output_layer == "lm_head":
             m.buffer("lm_head", "bf16", ["VOCABULARY", "HIDDEN"], "weight",
                      bind=[{"tensor": "lm_head.weight"}])
-        m.buffer("norm", "bf16", ["HIDDEN"], "weight", bind=[{"tensor": "model.norm.weight"}])
+        if self.is_last:
+            m.buffer("norm", "bf16", ["HIDDEN"], "weight", bind=[{"tensor": "model.norm.weight"}])
         queries = [rank * sizes.q_width for rank in range(sizes.tp)]
         keys = [head * model.head_dim for head in sizes.first_kv_heads]
         inner = [rank * sizes.inner for rank in range(sizes.tp)]
-        for layer in range(model.layers):
+        for layer in self.layers:
             def piece(name, axis=None, firsts=None, width=None):
                 segment = {"tensor": f"model.layers.{layer}.{name}.weight"}
                 if axis and sizes.tp > 1:
@@ -153,37 +170,52 @@ class Llama:
             # A token slot has this layer's keys, then its values; page p is slots 16 p to 16 p + 15.
             m.state(f"kv.{layer}", bytes_per_token=2 * sizes.kv_width * 2)
 
+    def carried(self, name, dtype):
+        """A workspace that goes on from stage to stage."""
+        if not self.is_first:
+            self.m.buffer(name, dtype, ["rows", "HIDDEN"], "inout", export=True)
+        else:
+            self.m.buffer(name, dtype, ["rows", "HIDDEN"],
+                          "workspace" if self.is_last else "output")
+
     def declare_workspaces(self):
         m = self.m
         m.buffer("cos", "f32", ["CONTEXT", "HALF"], "carry")
         m.buffer("sin", "f32", ["CONTEXT", "HALF"], "carry")
-        m.buffer("residual", "f32", ["rows", "HIDDEN"], "workspace")
+        self.carried("residual", "f32")
+        self.carried("delta", "bf16")
         m.buffer("normed", "bf16", ["rows", "HIDDEN"], "workspace")
         m.buffer("qkv", "bf16", ["rows", "QKV"], "workspace")
         m.buffer("attended", "bf16", ["rows", "QUERIES"], "workspace")
         m.buffer("gate_up", "bf16", ["rows", "GATE_UP"], "workspace")
         m.buffer("gated", "bf16", ["rows", "INNER"], "workspace")
-        m.buffer("delta", "bf16", ["rows", "HIDDEN"], "workspace")
         if self.sizes.tp > 1:
             m.buffer("partial", "bf16", ["rows", "HIDDEN"], "workspace")
-        m.buffer("last", "bf16", ["seqs", "HIDDEN"], "workspace")
-        m.buffer("logits", "f32", ["seqs", "VOCABULARY"], "workspace")
+        if self.is_last:
+            m.buffer("last", "bf16", ["seqs", "HIDDEN"], "workspace")
+            m.buffer("logits", "f32", ["seqs", "VOCABULARY"], "workspace")
 
     def declare_ops(self):
         m, model = self.m, self.model
         matrices = ["in buffer<bf16>", "in buffer<bf16>"]
         m.op("linear", [*matrices, "out buffer<bf16>", "i32", "i32", "i32"],
              [{"entry": "extern:cublaslt_bf16_tn"}])
-        m.op("output_layer", [*matrices, "out buffer<f32>", "i32", "i32", "i32"],
-             [{"entry": "extern:cublas_bf16_tn_f32"}])
-        m.op("embedding", ["in buffer<i32>", "in buffer<bf16>", "out buffer<f32>", "i32", "i32"],
-             [launch("embedding", "embedding", ["rows"], 128)])
-        m.op("rms_norm",
-             ["in buffer<f32>", "in buffer<bf16>", "out buffer<bf16>", "i32", "i32", "f32"],
-             [launch("rms_norm", "rms_norm", ["rows"], 128)])
-        for name, axis in (("add_rms_norm", "rows"), ("add_last_rms_norm", "seqs")):
-            m.op(name, ["inout buffer<f32>", *matrices, "out buffer<bf16>", "i32", "i32", "f32"],
-                 [launch("rms_norm", "add_rms_norm", [axis], 128)])
+        add_norm = ["inout buffer<f32>", *matrices, "out buffer<bf16>", "i32", "i32", "f32"]
+        m.op("add_rms_norm", add_norm, [launch("rms_norm", "add_rms_norm", ["rows"], 128)])
+        if self.is_first:
+            m.op("embedding",
+                 ["in buffer<i32>", "in buffer<bf16>", "out buffer<f32>", "i32", "i32"],
+                 [launch("embedding", "embedding", ["rows"], 128)])
+            m.op("rms_norm",
+                 ["in buffer<f32>", "in buffer<bf16>", "out buffer<bf16>", "i32", "i32", "f32"],
+                 [launch("rms_norm", "rms_norm", ["rows"], 128)])
+        if self.is_last:
+            m.op("add_last_rms_norm", add_norm,
+                 [launch("rms_norm", "add_rms_norm", ["seqs"], 128)])
+            m.op("output_layer", [*matrices, "out buffer<f32>", "i32", "i32", "i32"],
+                 [{"entry": "extern:cublas_bf16_tn_f32"}])
+            m.op("argmax", ["in buffer<f32>", "out buffer<i32>", "i32"],
+                 [launch("argmax", "argmax_f32", ["seqs"], 256)])
         m.op("rope_column",
              ["inout buffer<f32>", "inout buffer<f32>", "i32", "i32", "i32", "f32"],
              [launch("rope", "rope_column", [-(-self.sizes.context // 256)], 256)])
@@ -198,8 +230,6 @@ class Llama:
                      shared_mem=model.head_dim * 4)])
         m.op("silu_mul", ["in buffer<bf16>", "out buffer<bf16>", "i32"],
              [launch("silu_mul", "silu_mul", ["rows"], 256)])
-        m.op("argmax", ["in buffer<f32>", "out buffer<i32>", "i32"],
-             [launch("argmax", "argmax_f32", ["seqs"], 256)])
 
     def declare_peer_allreduce(self):
         m, model, sizes = self.m, self.model, self.sizes
@@ -249,12 +279,12 @@ class Llama:
             call("attention", "qkv", state, "pages", "seq_len", "attended", *heads, rows_per_seq,
                  {"i32": "PAGES"}, {"i32": "PAGE_TOKENS"}, {"f32": f32(model.head_dim ** -0.5)}),
             self.linear("attended", f"{layer}.o", summand, "HIDDEN", "QUERIES"),
-            *self.add_up(2 * layer),
+            *self.add_up(2 * (layer - self.layers[0])),
             self.add_norm(f"{layer}.mlp_norm"),
             self.linear("normed", f"{layer}.gate_up", "gate_up", "GATE_UP", "HIDDEN"),
             call("silu_mul", "gate_up", "gated", {"i32": "INNER"}),
             self.linear("gated", f"{layer}.down", summand, "HIDDEN", "INNER"),
-            *self.add_up(2 * layer + 1),
+            *self.add_up(2 * (layer - self.layers[0]) + 1),
         ]
 
     def add_norm(self, weight):
@@ -262,21 +292,25 @@ class Llama:
                     {"i32": 1}, {"f32": "EPSILON"})
 
     def calls(self, rows_per_seq):
-        calls = [call("embedding", "token", "embedding", "residual", {"i32": "VOCABULARY"},
-                      {"i32": "HIDDEN"})]
-        norm = call("rms_norm", "residual", "0.attention_norm", "normed", {"i32": "HIDDEN"},
-                    {"i32": 1}, {"f32": "EPSILON"})
-        for layer in range(self.model.layers):
-            if layer > 0:
+        calls = []
+        if self.is_first:
+            calls.append(call("embedding", "token", "embedding", "residual",
+                              {"i32": "VOCABULARY"}, {"i32": "HIDDEN"}))
+        for layer in self.layers:
+            if layer == 0:
+                norm = call("rms_norm", "residual", "0.attention_norm", "normed",
+                            {"i32": "HIDDEN"}, {"i32": 1}, {"f32": "EPSILON"})
+            else:
                 norm = self.add_norm(f"{layer}.attention_norm")
             calls += self.layer_calls(layer, norm, rows_per_seq)
-        calls += [
-            call("add_last_rms_norm", "residual", "delta", "norm", "last", {"i32": "HIDDEN"},
-                 rows_per_seq, {"f32": "EPSILON"}),
-            call("output_layer", "last", self.output_layer, "logits", {"var": "seqs"},
-                 {"i32": "VOCABULARY"}, {"i32": "HIDDEN"}),
-            call("argmax", "logits", "tokens", {"i32": "VOCABULARY"}),
-        ]
+        if self.is_last:
+            calls += [
+                call("add_last_rms_norm", "residual", "delta", "norm", "last", {"i32": "HIDDEN"},
+                     rows_per_seq, {"f32": "EPSILON"}),
+                call("output_layer", "last", self.output_layer, "logits", {"var": "seqs"},
+                     {"i32": "VOCABULARY"}, {"i32": "HIDDEN"}),
+                call("argmax", "logits", "tokens", {"i32": "VOCABULARY"}),
+            ]
         if self.peer:
             calls.append(call("error_max", "errors", "error", {"i32": self.sums}))
         return calls
@@ -286,9 +320,15 @@ def main():
     args = parse_arguments()
     model = Checkpoint(args.checkpoint)
     require(model.wrong() is None, model.wrong())
-    manifest = Manifest("llama", args.kernels, args.out)
-    Llama(manifest, model, Sizes(model, args), args.allreduce).declare()
-    manifest.write()
+    require(1 <= args.stages <= model.layers, f"--stages is from 1 to {model.layers}, the layers")
+    sizes = Sizes(model, args)
+    manifests = [Manifest("llama", args.kernels, args.out) for _ in range(args.stages)]
+    for stage, manifest in enumerate(manifests):
+        Llama(manifest, model, sizes, args.allreduce, stage, args.stages).declare()
+    if args.stages == 1:
+        manifests[0].write()
+    else:
+        write_stages(manifests)
 
 
 main()
