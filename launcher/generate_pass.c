@@ -44,11 +44,14 @@ static bool await(struct kern_run *run, MPI_Request *request, int from)
     const char *host = run->world.members[from].host;
     for (unsigned round = 0;; round += round < UINT32_MAX) {
         int came = 0;
+        enum kern_edge_phase phase;
         MPI_Test(request, &came, MPI_STATUS_IGNORE);
         if (came)
             return true;
-        if (!kern_edges_sound(run->edges, &run->diag))
+        if (!kern_edges_sound(run->edges, &phase, &run->diag)) {
+            kern_board_awaits(&run->world.board, kern_edges_awaited(run->edges, phase));
             return false;
+        }
         if (kern_world_alarm_raised(&run->world))
             return kern_fail(&run->diag, KERN_EXIT_PEER, NULL,
                              "the wait for the tokens of stage %d (rank %d, %s) was ended",
