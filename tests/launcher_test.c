@@ -129,8 +129,6 @@ static void wrong_options_are_refused_in_words(void **state)
         {"m.json --depth 3",
          "error: --depth: is of use with several stages only: name them, or --cut a manifest"},
         {"a.json b.json --depth 0", "error: --depth: is 1 to 64"},
-        {"a.json b.json --generate 3 --prompt-ids 1",
-         "error: --generate: runs one manifest; through stages programs are driven"},
         {"m.json --stesp=3",
          "error: --stesp=3: is no option; perhaps --steps; kern-rank --help lists them"},
         {"m.json -n", "error: -n: needs a value: N"},
