@@ -31,7 +31,8 @@ compare() { # EXAMPLE RANKS
     check "$name, eager: the report says so" json "$work/eager.json" \
         "r['programs'] and all(p['graph'] is False for p in r['programs'])"
     check "$name, eager: the table says so" grep -qE '^  .* no$' "$run/out"
-    check "$name: the same bytes" same_outputs "$name" "$ranks"
+    # p2p's outputs are times that it measured.
+    [ "$name" = p2p ] || check "$name: the same bytes" same_outputs "$name" "$ranks"
     check "$name: nothing is left" nothing_left
 }
 
