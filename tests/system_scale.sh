@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Many ranks on few processors: they come up, step and leave, and what a start costs grows with their
-# number as that of an empty MPI program does. 64 ranks take minutes where other things run as well:
+# Many ranks on few processors: they come up, step and leave, and a start costs as much more than that of
+# an empty MPI program for each rank, whatever their number. 64 ranks take minutes where other things run as well:
 # KERN_TEST_ALL=1 has them too.
 # shellcheck source=tests/lib.sh disable=SC2317
 . "$(dirname "$0")/lib.sh"
-export time_limit=280
+export time_limit=550
 
 # cost_of RANKS WORD…: launch, and the processor's seconds of all its processes in $cost.
 cost_of() {
@@ -17,7 +17,6 @@ cost_of() {
 
 counts=(16 32)
 [ "${KERN_TEST_ALL-}" = 1 ] && counts+=(64)
-declare -A more
 for ranks in "${counts[@]}"; do
     case=$work/$ranks
     python3 -B "$source_dir/examples/ep/generate.py" --kernels "$build/kernels" --out "$case" --ranks "$ranks" \
@@ -35,12 +34,10 @@ for ranks in "${counts[@]}"; do
     check "$ranks ranks: all of them stepped" json "$case/report.json" \
         "len(r['ranks']) == $ranks and r['programs'][0]['steps'] == 5"
     check "$ranks ranks: nothing is left" nothing_left
-    more[$ranks]=$(awk -v a="$cost" -v b="$empty" -v n="$ranks" 'BEGIN { print (a - b) / n }')
-    echo "      $ranks ranks: $empty s of the processor for an empty program, ${more[$ranks]} s more per rank"
-done
-# Each rank maps the memory of all others, a third of a millisecond for each; the rest is constant.
-for ranks in "${counts[@]:1}"; do
-    check "$ranks ranks: a rank costs less than 3 times as much as with 16" \
-        awk -v a="${more[$ranks]}" -v b="${more[16]}" 'BEGIN { exit !(a < 3 * b + 0.05) }'
+    more=$(awk -v a="$cost" -v b="$empty" -v n="$ranks" 'BEGIN { print (a - b) / n }')
+    echo "      $ranks ranks: $empty s of the processor for an empty program, $more s more per rank"
+    # 0.05 to 0.3 were seen, more where other things run as well, because waiting ranks turn round.
+    check "$ranks ranks: a rank costs less than 0.8 s of the processor more than an empty one" \
+        awk -v more="$more" 'BEGIN { exit !(more < 0.8) }'
 done
 finish
