@@ -127,8 +127,8 @@ bool kern_file_create(struct kern_file_out *out, const char *path, struct kern_d
     else if (good)
         open_temporary(out);
     bool full = errno == ENOSPC || errno == EDQUOT || errno == EIO;
-    return out->fd >= 0 || kern_fail(diag, in_place || full ? KERN_EXIT_DEVICE : KERN_EXIT_USAGE, path,
-                                     "cannot be written: %s", strerror(errno));
+    return out->fd >= 0 || kern_fail(diag, in_place || full ? KERN_EXIT_DEVICE : KERN_EXIT_USAGE,
+                                     path, "cannot be written: %s", strerror(errno));
 }
 
 bool kern_file_finish(struct kern_file_out *out, bool written, struct kern_diag *diag)

@@ -79,7 +79,7 @@ static void draw_tokens(struct exchange *e)
     for (int i = 0; i < c->experts; i++)
         all[i] = i;
     for (int t = 0; t < c->tokens; t++)
-        for (int k = 0; k < c->top_k; k++) {
+        for (int k = 0; k < c->top_k && k < c->experts; k++) {
             int other = k + (int)(next_random(&state) % (uint64_t)(c->experts - k));
             int32_t chosen = all[other];
             all[other] = all[k];

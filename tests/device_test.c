@@ -145,7 +145,7 @@ static void auto_takes_emu_where_init_fails(void **state)
     (void)state;
     const struct scene scene = {
         .preload = {FAKE}, .emu = FAKE_EMU, .settings = {{"DRIVER_INIT", "34"}}};
-    EXPECT(scene, "kind emu\n", "why cuInit of " FAKE " returned CUDA_ERROR_STUB_LIBRARY (34)\n",
+    EXPECT(scene, "kind emu\n", ("why cuInit of " FAKE " returned CUDA_ERROR_STUB_LIBRARY (34)\n"),
            ("library " FAKE_EMU "\n"), "code 0\n");
     const struct scene wanted = {
         .choice = KERN_DEVICE_WANT_CUDA, .preload = {FAKE}, .settings = {{"DRIVER_INIT", "802"}}};

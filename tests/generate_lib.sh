@@ -21,16 +21,5 @@ generates() {
 # refused CODE WHAT WORD… -- TEXT…: a run that ends with CODE and says each text. They run side by
 # side; end_jobs waits for them.
 refused() {
-    job see_refused "$@"
-}
-see_refused() {
-    local code=$1 what=$2 words=()
-    shift 2
-    while [ "$1" != -- ]; do
-        words+=("$1")
-        shift
-    done
-    shift
-    launch "${with_ranks:-1}" "${words[@]}"
-    check_refusal "$code" "$what" "$@"
+    job refuses "$1" "${with_ranks:-1}" "${@:2}"
 }

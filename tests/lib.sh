@@ -147,6 +147,19 @@ check_refusal() {
     check "$what: nothing is left" nothing_left
 }
 
+# refuses CODE RANKS WHAT WORD… -- TEXT…: runs kern-rank with these words, which must end so.
+refuses() {
+    local code=$1 ranks=$2 what=$3 words=()
+    shift 3
+    while [ "$1" != -- ]; do
+        words+=("$1")
+        shift
+    done
+    shift
+    launch "$ranks" "${words[@]}"
+    check_refusal "$code" "$what" "$@"
+}
+
 # json FILE EXPRESSION: whether a Python expression about the report r is true.
 json() {
     python3 -B -c 'import json, sys

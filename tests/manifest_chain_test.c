@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stages that belong together, and what is said of those that do not.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/memory.h"
 #include "manifest/arrivals.h"
 #include "manifest/chain.h"
 #include "manifest/cut.h"
 #include "manifest/write.h"
+#include "tests/text.h"
 
 // Six calls that carry two buffers on; ' stands for ".
 // clang-format off
@@ -58,20 +50,11 @@ static struct kern_manifest *parse(const char *text)
     return manifest;
 }
 
-static char *with_quotes(const char *text)
-{
-    char *copy = strdup(text);
-    assert_non_null(copy);
-    for (char *at = strchr(copy, '\''); at; at = strchr(at, '\''))
-        *at = '"';
-    return copy;
-}
-
 // The stages of the chain cut at 2 and 4, as files would be given: the last one first.
 static void make_stages(struct stages *stages)
 {
     static const uint64_t points[] = {2, 4};
-    char *text = with_quotes(whole);
+    char *text = text_requoted(whole);
     struct kern_manifest *manifest = parse(text);
     struct kern_manifest **cut = kern_manifest_cut(manifest, points, 2, &stages->diag);
     assert_non_null(cut);
@@ -100,7 +83,7 @@ static void edit(struct stages *stages, int index, const char *from, const char 
     struct kern_arena arena = {0};
     size_t length;
     char *text = kern_manifest_write(stages->items[index], &length);
-    char *old = with_quotes(from), *new = with_quotes(to), *rest = text;
+    char *old = text_requoted(from), *new = text_requoted(to), *rest = text;
     const char *edited = "";
     for (char *at = strstr(rest, old); at; at = strstr(rest, old)) {
         edited = kern_arena_print(&arena, "%s%.*s%s", edited, (int)(at - rest), rest, new);
@@ -153,7 +136,7 @@ static void marks_must_belong_together(void **state)
     (void)state;
     struct stages stages = {0};
     make_stages(&stages);
-    char *text = with_quotes(whole);
+    char *text = text_requoted(whole);
     kern_manifest_destroy(stages.items[1]);
     stages.items[1] = parse(text);
     free(text);

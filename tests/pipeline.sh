@@ -128,32 +128,16 @@ check "a stage that differs: ends with 1" ended_with 1
 check "a stage that differs: it is said" grep -qE 'error: y: [0-9]+ of 4096 elements differ' "$run/err"
 
 # Refused, before anything is loaded.
-refuses() { # CODE WHAT RANKS WORD… -- TEXT…
-    local code=$1 what=$2 ranks=$3 words=()
-    shift 3
-    while [ "$1" != -- ]; do
-        words+=("$1")
-        shift
-    done
-    shift
-    launch "$ranks" "${words[@]}"
-    check "$what: ends with $code" ended_with "$code"
-    for text in "$@"; do
-        check "$what: says \"$text\"" says "$text"
-    done
-    check "$what: each message comes once" says_each_once
-    check "$what: nothing is left" nothing_left
-}
-job refuses 2 "3 ranks for 2 stages" 3 "${stages[@]}" -- "3 ranks cannot run 2 stages" "mpirun -np 2"
-job refuses 3 "the same stage twice" 2 "${stages[0]}" "${stages[0]}" -- "is stage 1, which" "kern cut"
-job refuses 3 "a stage and a whole" 2 "${stages[0]}" "$model" -- "is no stage of a pipeline"
+job refuses 2 3 "3 ranks for 2 stages" "${stages[@]}" -- "3 ranks cannot run 2 stages" "mpirun -np 2"
+job refuses 3 2 "the same stage twice" "${stages[0]}" "${stages[0]}" -- "is stage 1, which" "kern cut"
+job refuses 3 2 "a stage and a whole" "${stages[0]}" "$model" -- "is no stage of a pipeline"
 "$kern" cut --at 2 --out "$work/others" "$model" >/dev/null
-job refuses 3 "stages of two cuts" 2 "${stages[0]}" "$work/others/stage0.json" -- "was cut as" "stage 0 ("
-job refuses 3 "a point that is none" 2 --cut 8 "$model" -- "none of them behind the point 8"
-job refuses 2 "an unknown var" 2 "${stages[@]}" --var row=3 -- 'no var "row"'
-job refuses 2 "outputs of two pipelines in one file" 4 "${stages[@]}" --output "$work/one" -- \
+job refuses 3 2 "stages of two cuts" "${stages[0]}" "$work/others/stage0.json" -- "was cut as" "stage 0 ("
+job refuses 3 2 "a point that is none" --cut 8 "$model" -- "none of them behind the point 8"
+job refuses 2 2 "an unknown var" "${stages[@]}" --var row=3 -- 'no var "row"'
+job refuses 2 4 "outputs of two pipelines in one file" "${stages[@]}" --output "$work/one" -- \
     "all 2 ranks of the last stage would write"
-job refuses 4 "an input that no stage has" 2 "${stages[@]}" --input "$work/arriving" -- \
+job refuses 4 2 "an input that no stage has" "${stages[@]}" --input "$work/arriving" -- \
     'no input or inout buffer "left"'
 end_jobs
 

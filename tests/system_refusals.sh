@@ -16,18 +16,7 @@ mkdir "$files"
 # refused CODE RANKS WHAT WORD… -- TEXT…: kern-rank WORD… on so many ranks ends with CODE and says every
 # TEXT on stderr.
 refused() {
-    job look_at "$@"
-}
-look_at() {
-    local code=$1 ranks=$2 what="$3, $2 ranks" words=()
-    shift 3
-    while [ "$1" != -- ]; do
-        words+=("$1")
-        shift
-    done
-    shift
-    launch "$ranks" "${words[@]}"
-    check_refusal "$code" "$what" "$@"
+    job refuses "$1" "$2" "$3, $2 ranks" "${@:4}"
 }
 
 # everywhere CODE WHAT …: the same with 2 and with 8 ranks, all of which say the same.

@@ -7,37 +7,24 @@
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# run_checked RANKS WORD…: launches them. The search for leaks itself, rarely, dies of a thread that
-# ends under it, which says nothing of the run: then it is run again.
-run_checked() {
-    launch "$@"
-    if grep -qF 'LeakSanitizer has encountered a fatal error' "$run/err"; then
-        launch "$@"
-    fi
-}
-
 sound() { # WHAT RANKS WORD…
     local what=$1
-    run_checked "${@:2}"
+    launch "${@:2}"
+    # The search for leaks itself, rarely, dies of a thread that ends under it, which says nothing of
+    # the run.
+    if grep -qF 'LeakSanitizer has encountered a fatal error' "$run/err"; then
+        launch "${@:2}"
+    fi
     check "$what: ends with 0" ended_with 0
     check "$what: results are as expected" prints "check ok"
     check "$what: nothing on stderr" test ! -s "$run/err"
     check "$what: nothing is left" nothing_left
 }
 
-# refused CODE WHAT WORD… -- TEXT…: two ranks that end with CODE, say every TEXT, and of a sanitizer's
-# report nothing.
+# refused CODE WHAT WORD… -- TEXT…: two ranks that end so, and of which no sanitizer says anything.
 refused() {
-    local code=$1 what=$2 words=()
-    shift 2
-    while [ "$1" != -- ]; do
-        words+=("$1")
-        shift
-    done
-    shift
-    run_checked 2 "${words[@]}"
-    check_refusal "$code" "$what" "$@"
-    check "$what: no sanitizer reports" sh -c "! grep -E 'Sanitizer|runtime error' '$run/err'"
+    refuses "$1" 2 "${@:2}"
+    check "$2: no sanitizer reports" sh -c "! grep -E 'Sanitizer|runtime error' '$run/err'"
 }
 
 for way in "1 minimal" "2 barrier2" "2 allreduce2" "2 ep2"; do

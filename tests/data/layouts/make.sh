@@ -14,7 +14,7 @@ for sm in 90 100; do
 done
 make mixed.cu mixed.ptx -ptx -arch compute_90
 make large.cu large.cubin -cubin -arch sm_90
-both=(-gencode 'arch=compute_90,code=[compute_90,sm_90]' -gencode arch=compute_100,code=sm_100)
+both=(-gencode 'arch=compute_90,code=[compute_90,sm_90]' -gencode 'arch=compute_100,code=sm_100')
 make mixed.cu mixed.fatbin -fatbin --no-compress "${both[@]}"
 make mixed.cu mixed_compressed.fatbin -fatbin -compress-mode=size -gencode arch=compute_90,code=sm_90
 make other.cu other.fatbin -fatbin --no-compress -gencode arch=compute_90,code=sm_90
