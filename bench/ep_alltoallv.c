@@ -79,8 +79,9 @@ static void draw_tokens(struct exchange *e)
     for (int i = 0; i < c->experts; i++)
         all[i] = i;
     for (int t = 0; t < c->tokens; t++)
-        for (int k = 0; k < c->top_k && k < c->experts; k++) {
-            int other = k + (int)(next_random(&state) % (uint64_t)(c->experts - k));
+        for (int k = 0; k < c->top_k; k++) {
+            int left = c->experts - k; // at least one, as top_k is at most experts
+            int other = k + (int)(next_random(&state) % (uint64_t)(left > 0 ? left : 1));
             int32_t chosen = all[other];
             all[other] = all[k];
             all[k] = chosen;

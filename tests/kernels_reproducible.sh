@@ -15,8 +15,7 @@ setting() {
 mkdir -p "$work/source/device"
 cp -r "$KERN_SOURCE/kernels" "$work/source/"
 cp -r "$KERN_SOURCE/device/abi" "$work/source/device/"
-mkdir "$work/source/tests"
-cp "$KERN_SOURCE/tests/kernels_probe.cu" "$work/source/tests/"
+(cd "$KERN_SOURCE" && cp --parents {bench,fabric,tests}/*.cu "$work/source/")
 # What kernels/CMakeLists.txt takes from the project around it.
 cat >"$work/source/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.25)
