@@ -4,7 +4,7 @@
 # Runs every example on a CUDA device, with one rank and with several that share the device, launch by
 # launch and as graphs, and compares what comes out with what is expected and with what emu computes.
 #
-#     run.sh [--device cuda|emu] [--report FILE] [--seconds N] [--smallest]
+#     run.sh [--device cuda|emu] [--report FILE] [--seconds N] [--smallest] [--only REGEX]
 #
 # It stands in a folder that ./dev gpu --pack made, which may be moved, and needs bash, coreutils, awk and
 # the C library of the machine, no Open MPI and no toolkit. Nothing but the report is written outside of a
@@ -12,7 +12,7 @@
 set -uo pipefail
 
 pack=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-device=cuda report=gpu-report.txt seconds=540 smallest=
+device=cuda report=gpu-report.txt seconds=540 smallest='' only=''
 
 usage() {
     sed -n '/^#     run.sh/s/^# *//p' "${BASH_SOURCE[0]}" >&2
@@ -21,7 +21,7 @@ usage() {
 while [ $# -gt 0 ]; do
     case $1 in
     --smallest) smallest=1 ;;
-    --device | --report | --seconds)
+    --device | --report | --seconds | --only)
         [ $# -ge 2 ] || usage
         declare "${1#--}=$2"
         shift
@@ -104,8 +104,9 @@ skip() { # NAME WHY
     line skipped "$1" - "$2"
 }
 
-# in_time NAME: whether there is time for one more.
+# in_time NAME: whether it was asked for, and there is time for one more.
 in_time() {
+    [[ $1 =~ $only ]] || return
     [ $SECONDS -lt "$seconds" ] || {
         skip "$1" "the $seconds s are over"
         return 1
@@ -139,7 +140,7 @@ driven() {
 # Generation: MODEL NAME RANKS. Tokens must be those of the reference, and are emu's but for close calls.
 generated() {
     local model=$1 name=$2 ranks=$3 checkpoint=$pack/examples/$1/checkpoint graphs where words
-    [ -d "$checkpoint" ] || return
+    [ -d "$checkpoint" ] && [[ "$model $name" =~ $only ]] || return
     has libcublasLt || {
         skip "$model $name" "libcublasLt is not on this machine"
         return
