@@ -82,6 +82,8 @@ static bool look_at_edges(struct kern_run *run, bool ended)
 {
     enum kern_edge_phase phase;
     bool sound = kern_edges_sound(run->edges, &phase, &run->diag);
+    if (!sound)
+        kern_wait_overdue();
     if (ended || !sound)
         kern_board_awaits(&run->world.board, kern_edges_awaited(run->edges, phase));
     return sound;
