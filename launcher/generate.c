@@ -190,13 +190,15 @@ static bool issue_chunk(struct loop *loop, bool *issued)
     return true;
 }
 
-// Starts a step of those whose next token is known, or of a share of them for each call that may be
-// started beside it.
+// Starts a step of those whose next token is known, but not of more than each of the calls in
+// flight has if all that live are shared out.
 static bool issue_step(struct loop *loop, bool *issued)
 {
     const struct kern_generation *generation = loop->generation;
-    size_t count = 0, places = loop->run->n_stages - (size_t)(loop->issued - loop->done);
-    for (size_t i = 0; i < loop->n_living; i++) {
+    size_t stages = loop->run->n_stages;
+    size_t count = 0, share = loop->n_living / stages + (loop->n_living % stages != 0);
+    share = share < generation->step_sequences ? share : generation->step_sequences;
+    for (size_t i = 0; i < loop->n_living && count < share; i++) {
         struct kern_sequence *sequence = loop->living[i];
         if (!sequence->proposing && sequence->fed < sequence->n_prompt + sequence->n_ids)
             loop->ready[count++] = sequence;
@@ -204,9 +206,6 @@ static bool issue_step(struct loop *loop, bool *issued)
     *issued = count > 0;
     if (count == 0)
         return true;
-    count = count / places + (count % places != 0);
-    if (count > generation->step_sequences)
-        count = generation->step_sequences;
     return issue(loop, kern_serving_forward(&generation->serving, count, generation->step_form),
                  loop->ready, count, generation->step_rows);
 }

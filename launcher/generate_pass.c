@@ -50,6 +50,7 @@ static bool await(struct kern_run *run, MPI_Request *request, int from)
             return true;
         if (!kern_edges_sound(run->edges, &phase, &run->diag)) {
             kern_board_awaits(&run->world.board, kern_edges_awaited(run->edges, phase));
+            kern_wait_overdue();
             return false;
         }
         if (kern_world_alarm_raised(&run->world))

@@ -44,6 +44,24 @@ static enum kern_wait ask(void *context)
     return kern_deadline_passed(waiting->deadline) ? KERN_WAIT_LATE : KERN_WAIT_ON;
 }
 
+// Adds what our stage did for the item last waited for, the number-th run of [program]: as people
+// draw a pipeline.
+static void trace_flow(struct kern_run *run, const char *program, uint64_t number)
+{
+    struct kern_trace *trace = run->trace;
+    struct kern_edge_stamp stamp;
+    if (!kern_edges_stamp(run->edges, run->items - 1, &stamp))
+        return;
+    kern_trace_device_clock(trace, stamp.posted);
+    if (run->stage.index > 0)
+        kern_trace_flow(trace, "wait for input", number, stamp.take_began, stamp.take_ended);
+    kern_trace_flow(trace, program, number, stamp.take_ended, stamp.room_began);
+    if (run->stage.index + 1 == run->stage.count)
+        return;
+    kern_trace_flow(trace, "wait for room", number, stamp.room_began, stamp.room_ended);
+    kern_trace_flow(trace, "hand over", number, stamp.room_ended, stamp.posted);
+}
+
 // Adds the item of [program] that has ended just now to the trace.
 static bool trace_item(struct kern_run *run, uint32_t program)
 {
@@ -55,6 +73,8 @@ static bool trace_item(struct kern_run *run, uint32_t program)
         return false;
     struct kern_trace_span step =
         kern_trace_step(run->trace, run->manifest->programs[program].name, taken);
+    if (run->edges && !run->manifest->programs[program].once)
+        trace_flow(run, run->manifest->programs[program].name, step.number);
     for (size_t i = 0; i < count; i++) {
         // The span that it is in has the program's name.
         const char *call = strstr(launches[i].place, "calls[");
@@ -82,6 +102,8 @@ static bool look_at_edges(struct kern_run *run, bool ended)
 {
     enum kern_edge_phase phase;
     bool sound = kern_edges_sound(run->edges, &phase, &run->diag);
+    if (!sound)
+        kern_wait_overdue();
     if (ended || !sound)
         kern_board_awaits(&run->world.board, kern_edges_awaited(run->edges, phase));
     return sound;

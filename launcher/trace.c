@@ -73,6 +73,20 @@ void kern_trace_issue(struct kern_trace *trace)
     trace->begun[trace->n_begun++] = kern_now();
 }
 
+void kern_trace_flow(struct kern_trace *trace, const char *name, uint64_t number, uint64_t begin,
+                     uint64_t end)
+{
+    kern_trace_span(trace, KERN_TRACE_FLOW, name, number, begin, end);
+}
+
+void kern_trace_device_clock(struct kern_trace *trace, uint64_t time)
+{
+    int64_t behind = (int64_t)(kern_now() - time);
+    if (!trace->device_known || behind < trace->device_behind)
+        trace->device_behind = behind;
+    trace->device_known = true;
+}
+
 // Adds the step to [row] and returns its span; steps of a row do not overlap.
 static struct kern_trace_span add_step(struct kern_trace *trace, enum kern_trace_row row,
                                        const char *name, uint64_t number, uint64_t begin,

@@ -19,6 +19,7 @@ enum kern_trace_row {
     KERN_TRACE_PHASES,
     KERN_TRACE_STEPS,  // on the host: from issue until the end was seen
     KERN_TRACE_DEVICE, // on the device, and in each step its launches
+    KERN_TRACE_FLOW,   // of a pipeline: what the stage did for each item
     KERN_TRACE_ROWS,
 };
 
@@ -26,7 +27,7 @@ enum kern_trace_row {
 #define KERN_TRACE_SPANS ((size_t)1 << 20)
 
 struct kern_trace_span {
-    uint64_t begin, end; // base/clock.h
+    uint64_t begin, end; // base/clock.h; of KERN_TRACE_FLOW, by the device's clock until the end
     uint64_t number;     // of the step; 0: none
     uint32_t name;       // index in names
     uint32_t row;
@@ -45,7 +46,9 @@ struct kern_trace {
     uint64_t *begun; // when each item in flight was issued, the oldest first
     size_t n_begun, begun_capacity;
     uint64_t last_end[KERN_TRACE_ROWS]; // of the last step
-    uint64_t opened;                    // the start of the process
+    int64_t device_behind; // nanoseconds that base/clock.h is ahead of the device's clock
+    bool device_known;
+    uint64_t opened; // the start of the process
     struct kern_clock clock;
 };
 
@@ -66,6 +69,14 @@ void kern_trace_span(struct kern_trace *trace, enum kern_trace_row row, const ch
 
 // Notes that an item is being issued.
 void kern_trace_issue(struct kern_trace *trace);
+
+// Adds a part of an item of a pipeline, by the device's clock.
+void kern_trace_flow(struct kern_trace *trace, const char *name, uint64_t number, uint64_t begin,
+                     uint64_t end);
+
+// Notes that the device's clock showed [time] just now or before. What is least behind of all that
+// was noted is how the two clocks are taken to differ.
+void kern_trace_device_clock(struct kern_trace *trace, uint64_t time);
 
 // Adds the oldest item in flight, a run of [name] that took [taken] nanoseconds on the device and
 // was seen to be done just now, as a step of the host and of the device; they are numbered from 1.

@@ -58,6 +58,10 @@ static char *pack_names(const struct kern_trace *trace, size_t bytes)
 static void align(struct kern_trace *trace)
 {
     for (size_t i = 0; i < trace->count; i++) {
+        if (trace->spans[i].row == KERN_TRACE_FLOW) {
+            trace->spans[i].begin += (uint64_t)trace->device_behind;
+            trace->spans[i].end += (uint64_t)trace->device_behind;
+        }
         trace->spans[i].begin = kern_clock_align(&trace->clock, trace->spans[i].begin);
         trace->spans[i].end = kern_clock_align(&trace->clock, trace->spans[i].end);
     }
@@ -137,7 +141,8 @@ static void write_head(struct writer *writer, int rank, const struct head *head)
 {
     static const char *const rows[KERN_TRACE_ROWS] = {[KERN_TRACE_PHASES] = "phases",
                                                       [KERN_TRACE_STEPS] = "steps",
-                                                      [KERN_TRACE_DEVICE] = "device"};
+                                                      [KERN_TRACE_DEVICE] = "device",
+                                                      [KERN_TRACE_FLOW] = "pipeline"};
     const struct kern_run *run = writer->run;
     struct kern_arena arena = {0};
     write_fact(writer, "process_name", rank, 0, "name",
@@ -150,7 +155,8 @@ static void write_head(struct writer *writer, int rank, const struct head *head)
                                               : ""),
                0);
     write_fact(writer, "process_sort_index", rank, 0, "sort_index", NULL, (uint64_t)rank);
-    for (uint32_t row = 0; row < KERN_TRACE_ROWS; row++) {
+    uint32_t n_rows = run->n_stages > 1 ? KERN_TRACE_ROWS : KERN_TRACE_FLOW;
+    for (uint32_t row = 0; row < n_rows; row++) {
         write_fact(writer, "thread_name", rank, row, "name", rows[row], 0);
         write_fact(writer, "thread_sort_index", rank, row, "sort_index", NULL, row);
     }
