@@ -123,7 +123,8 @@ job end_ranks TERM 15
 job end_ranks INT 2
 job over_limit
 
-# full SIZE: outputs go to a file system of so many bytes, which only the ranks see.
+# full SIZE PHASE: outputs go to a file system of that size, which only the ranks see; the phase that says
+# that it is full. Whether a file can be made is tried before anything else.
 full() {
     local words ranks by_way what="a file system with $1"
     model_of check
@@ -131,13 +132,13 @@ full() {
     by_way=(unshare --mount sh -c "mount -t tmpfs -o $1 none $run/small && exec \"\$@\"" sh)
     launch "$ranks" "${words[@]}" --output "$run/small/out-{rank}"
     check "$what: ends with 5" ended_with 5
-    once "$what: all ranks' files are named" "^kern-rank: check: rank 0 .*/small/out-0: cannot be written: No space left"
-    once "$what: all ranks' files are named" "^kern-rank: check: rank 1 .*/small/out-1: cannot be written: No space left"
+    once "$what: all ranks' files are named" "^kern-rank: $2: rank 0 .*/small/out-0: cannot be written: No space left"
+    once "$what: all ranks' files are named" "^kern-rank: $2: rank 1 .*/small/out-1: cannot be written: No space left"
     check "$what: nothing is left" nothing_left
 }
 if unshare --mount true 2>/dev/null; then
-    job full size=4k
-    job full nr_inodes=1
+    job full size=4k check
+    job full nr_inodes=1 manifest
 else
     echo "none  a full file system: only root may mount one"
 fi

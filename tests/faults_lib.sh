@@ -51,8 +51,8 @@ declare -A code=([kill]=137 [stop]=6 [exit]=70 [abort]=134 [error]=5 [memory]=5 
 timeout=4
 nodes=1
 
-# model_of PHASE: the words for a run that gets there, in $words, and its ranks ($world: for a launcher
-# that needs more than two).
+# model_of PHASE: the words for a run that gets there and has every phase of its kind, in $words, and its
+# ranks ($world: for a launcher that needs more than two).
 model_of() {
     ranks=${world:-2}
     [ "$1" = drive ] && ranks=4
@@ -75,19 +75,27 @@ model_of() {
         words=("$examples/chain/model.json" --cut "4,6" -n 20 --input "$examples/chain/inputs-0.safetensors")
         ;;
     esac
+    words+=(--picture "$run/picture.svg" --trace "$run/trace.json" --json "$run/report.json")
 }
 model_of communicators # makes it, before jobs run side by side
 
-# Why there is no such cell, or nothing.
+# Why a cell is not tried, or nothing.
 reason() { # FAULT PHASE RANK
+    # These end as kill does, and run out of memory as any error, whoever it is: one rank each.
+    case $1-$3 in
+    exit-0 | memory-0 | abort-[1-9])
+        [ -n "${KERN_TEST_ALL-}" ] || echo "it is tried on another rank; KERN_TEST_ALL=1 tries all"
+        return
+        ;;
+    esac
     case $1 in
     error | memory)
         [ -n "${call[$2]-}" ] || echo "no call of the device is made in this phase"
         ;;
     disk)
         case $2-$3 in
-        check-* | report-0) ;;
-        report-*) echo "only rank 0 writes the report" ;;
+        check-* | picture-0 | trace-0 | report-0) ;;
+        picture-* | trace-* | report-*) echo "only rank 0 writes that" ;;
         *) echo "nothing is written in this phase" ;;
         esac
         ;;
@@ -100,8 +108,11 @@ inject() {
     case $1 in
     disk)
         ln -s /dev/full "$run/full-$3"
-        [ "$2" = check ] && words+=(--output "$run/full-{rank}")
-        [ "$2" = report ] && words+=(--json "$run/full-$3")
+        case $2 in
+        check) words+=(--output "$run/full-{rank}") ;;
+        report) words+=(--json "$run/full-$3") ;;
+        *) words+=("--$2" "$run/full-$3") ;;
+        esac
         return
         ;;
     memory)

@@ -153,16 +153,7 @@ for road in 1 0; do
 done
 
 # A stage that stands still is named by both neighbours.
-(
-    until [ -s "$run/pid" ]; do
-        pid=$(process_of_rank 1)
-        [ -n "$pid" ] && grep -qs libkern-emu "/proc/$pid/maps" && sleep 1 && echo "$pid" >"$run/pid"
-        sleep 0.1
-    done
-    kill -STOP "$pid"
-) &
-launch 3 --cut 4,6 "$model" -n 1000000 -T 2
-wait
+KERN_EMU_FAIL=cuLaunchKernelEx:60:stop@1 launch 3 --cut 4,6 "$model" -n 1000000 -T 2
 check "a stopped stage: ends with 6" ended_with 6
 check "a stopped stage: it is named" grep -qE 'rank 1 \(.*\) is stopped: phase drive' "$run/err"
 check "a stopped stage: by the one before" grep -qE 'rank 0 \(.*waits for room in stage 1 \(rank 1,' "$run/err"
