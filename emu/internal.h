@@ -104,9 +104,6 @@ bool emu_fault_read(void);
 // function has it.
 int emu_fault_next(const char *function);
 
-// This process's rank as its launcher tells it, or -1.
-long emu_own_rank(void);
-
 // What was called, for KERN_EMU_CALLS (calls.c).
 
 // Reads KERN_EMU_CALLS; from then on calls are counted if it is set.
