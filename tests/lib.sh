@@ -17,6 +17,12 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none
 unset CUDA_VISIBLE_DEVICES KERN_EMU_DEVICES KERN_EMU_MEMORY KERN_EMU_FABRIC KERN_EMU_FAIL KERN_EMU_DELAY
 unset KERN_EMU_CALLS KERN_TEST_AGREEMENT
 
+# python3 may be a wrapper that takes longer to find the interpreter than most scripts here take.
+python3_itself=$(python3 -c 'import sys; print(sys.executable)')
+python3() {
+    "$python3_itself" "$@"
+}
+
 work=$(mktemp -d)
 
 # Every process of a run has a word in its environment that begins like this and ends with the name of
