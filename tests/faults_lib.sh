@@ -166,7 +166,8 @@ look() {
         check "$what: ends in time" in_time
         ;;
     stop)
-        once "$what: the others say who is stopped, and in which phase" "$where is stopped: phase $phase\b"
+        # Where another node has ended the job first, it wakes up and says so itself.
+        once "$what: it is said who is stopped, and in which phase" "$where (is|was) stopped: phase $phase\b"
         check "$what: and for how long they waited, once on a node" grep -qx "[1-$nodes]" \
             < <(grep -c "^kern-rank: error: rank .* waited $timeout s .*--timeout" "$run/err")
         check "$what: ends in time after the limit" in_time "$timeout"

@@ -18,6 +18,9 @@ static const char *volatile awaited;
 // The launcher has sent this process the signal to end.
 static volatile sig_atomic_t told_to_end;
 
+// This process was stopped since the wait began, and goes on.
+static volatile sig_atomic_t woken;
+
 // A wait has lasted the whole limit: those after it need not.
 static bool overdue;
 
@@ -65,10 +68,11 @@ static void say_where(int rank, const struct kern_member *member,
 {
     char text[480], step[40] = "", moved[96] = "";
     char state = state_of(member->pid);
-    const char *how = is_gone(state)      ? "is gone"
-                      : is_stopped(state) ? "is stopped"
-                      : slot->waiting     ? "has given up"
-                                          : "is still busy";
+    const char *how = is_gone(state)                   ? "is gone"
+                      : woken && rank == watched->rank ? "was stopped"
+                      : is_stopped(state)              ? "is stopped"
+                      : slot->waiting                  ? "has given up"
+                                                       : "is still busy";
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
     if (slot->total)
@@ -87,8 +91,10 @@ static void say_where(int rank, const struct kern_member *member,
 // The slot of rank [r] on the board, or NULL if it is on another node.
 static const struct kern_board_slot *slot_of(const struct kern_world *world, int r)
 {
+    if (!world->members || !world->board.slots)
+        return NULL;
     const struct kern_member *member = &world->members[r];
-    if (!world->board.slots || member->node != world->members[world->rank].node)
+    if (member->node != world->members[world->rank].node)
         return NULL;
     return &world->board.slots[member->local_rank];
 }
@@ -162,6 +168,21 @@ void kern_wait_tell(const struct kern_world *world, const char *what)
         say("kern-rank: all ranks of this node are here; one on another node is late\n");
 }
 
+static void on_continue(int signal)
+{
+    (void)signal;
+    woken = 1;
+}
+
+// The limit has passed while this process was stopped: it is the one that the others waited for.
+_Noreturn static void leave_woken(void)
+{
+    const struct kern_board_slot *self = slot_of(watched, watched->rank);
+    if (self && speaks(watched))
+        say_where(watched->rank, &watched->members[watched->rank], self);
+    give_up(watched);
+}
+
 // snprintf of numbers and short strings takes no lock and no memory, so it may be used here;
 // whatever MPI was doing is not touched again.
 static void on_timer(int signal)
@@ -170,6 +191,8 @@ static void on_timer(int signal)
     const char *what = awaited;
     if (!what)
         return;
+    if (woken)
+        leave_woken();
     kern_wait_tell(watched, what);
     give_up(watched);
 }
@@ -181,6 +204,8 @@ static void on_limit(int signal)
     const char *what = awaited;
     if (!what)
         return;
+    if (woken)
+        leave_woken();
     if (!speaks(watched))
         give_up(watched);
     const struct kern_member *self = &watched->members[watched->rank];
@@ -228,10 +253,13 @@ static void arm(const struct kern_world *world, const char *what, void (*handler
 {
     watched = world;
     awaited = what;
+    woken = 0;
     if (seconds <= 0)
         return;
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction wake = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
+    sigaction(SIGCONT, &wake, NULL);
     set_timer(seconds);
 }
 
