@@ -75,7 +75,7 @@ static char *write_manifest(struct bench *bench, uint64_t bytes, uint64_t ns)
         "  \"seqs\": {\"max\": 1, \"axis\": \"groups\"}},"
         " \"buffers\": {\"x\": {\"dtype\": \"u32\", \"shape\": [\"seqs\"], \"kind\": \"input\"},"
         "  \"h\": {\"dtype\": \"u32\", \"shape\": [\"seqs\", %llu],"
-            "   \"kind\": \"workspace\"},"
+        "   \"kind\": \"workspace\"},"
         "  \"y\": {\"dtype\": \"u32\", \"shape\": [\"seqs\"], \"kind\": \"output\"}},"
         " \"ops\": {\"spin\": {\"params\": [\"in buffer<u32>\", \"out buffer<u32>\", \"i64\"],"
         "   \"impl\": {\"launches\": [{\"module\": \"k\", \"entry\": \"spin\","
@@ -183,8 +183,9 @@ static void issue(struct bench *bench, struct runner *runner)
 
 static void wait_for(struct bench *bench, struct runner *runner)
 {
+    enum kern_edge_phase phase;
     end_if(bench, !kern_rank_wait(runner->rank, kern_deadline_in(60), NULL, &bench->diag) ||
-                      (runner->edges && !kern_edges_sound(runner->edges, &bench->diag)));
+                      (runner->edges && !kern_edges_sound(runner->edges, &phase, &bench->diag)));
     runner->items++;
 }
 

@@ -202,7 +202,7 @@ static void vars_and_programs_must_agree(void **state)
     make_stages(&stages);
     edit(&stages, 0, "'groups': 2", "'groups': 1");
     EXPECT(&stages, 3,
-           "step: has batches of 1 by rows in stage 2 (two.json) and of 2 by rows in stage 1");
+           "step: has batches of 1 by 1 in stage 2 (two.json) and of 2 by 1 in stage 1");
 }
 
 static void arrivals_lie_one_after_another(void **state)
