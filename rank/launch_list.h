@@ -90,8 +90,8 @@ struct rank_program {
     bool *reads_var;      // per var: a grid, parameter, field or `when` depends on it
     bool *touches_buffer; // per buffer: an argument of a call
     bool *writes_buffer;
-    bool takes;       // something that arrives is an argument: there is one for every slot
-    uint32_t *kept;   // the outputs that it writes and every item copies out
+    bool takes;     // something that arrives is an argument: there is one for every slot
+    uint32_t *kept; // the outputs that it writes and every item copies out
     size_t n_kept;
     uint32_t *peers; // the peer buffers among those it touches
     size_t n_peers;
