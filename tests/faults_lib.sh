@@ -79,15 +79,8 @@ model_of() {
 }
 model_of communicators # makes it, before jobs run side by side
 
-# Why a cell is not tried, or nothing.
+# Why a cell is not tried, line by line, or nothing.
 reason() { # FAULT PHASE RANK
-    # These end as kill does, and run out of memory as any error, whoever it is: one rank each.
-    case $1-$3 in
-    exit-0 | memory-0 | abort-[1-9])
-        [ -n "${KERN_TEST_ALL-}" ] || echo "it is tried on another rank; KERN_TEST_ALL=1 tries all"
-        return
-        ;;
-    esac
     case $1 in
     error | memory)
         [ -n "${call[$2]-}" ] || echo "no call of the device is made in this phase"
@@ -99,6 +92,10 @@ reason() { # FAULT PHASE RANK
         *) echo "nothing is written in this phase" ;;
         esac
         ;;
+    esac
+    # These end as kill does, and without memory as with any error, whoever it is: one rank each.
+    case $1-$3-${KERN_TEST_ALL-} in
+    exit-0- | memory-0- | abort-[1-9]-) echo "it is tried on another rank; KERN_TEST_ALL=1 tries all" ;;
     esac
 }
 
@@ -194,7 +191,7 @@ job_code() {
 # cell FAULT PHASE RANK: tries it, beside others, or says why not.
 cell() {
     local why
-    why=$(reason "$@")
+    why=$(reason "$@" | head -1)
     if [ -n "$why" ]; then
         echo "none  $1 in $2, rank $3: $why"
     else
