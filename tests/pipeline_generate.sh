@@ -13,7 +13,7 @@ all=${KERN_TEST_ALL-}
 
 # Prompts of several lengths: of one token, of one chunk, of several if --var rows is small.
 prompts=(--prompt-ids 7 --prompt-ids "50,57,46" --prompt-ids "3,1" --prompt-ids "11,12,13,14,15,16,17,18,19"
-    --prompt-ids 90,2,33,4,60)
+    --prompt-ids "90,2,33,4,60")
 
 # same WHAT RANKS TOKENS WORD…: a run that ends well and has compared TOKENS tokens.
 same() {
@@ -109,7 +109,7 @@ check "one stage: ends with 2" ended_with 2
 check "one stage: what would be right" says "stage 0 of 2 of a pipeline; name all of them"
 
 # A signal ends it between two calls, on all stages.
-long=(--cut 8,14 "$whole" "${weights[@]}" --generate 100 --prompt-ids "50,57,46" --prompt-ids 1)
+long=(--cut "8,14" "$whole" "${weights[@]}" --generate 100 --prompt-ids "50,57,46" --prompt-ids 1)
 (
     until [ -n "$(process_of_rank 0)" ] && grep -qs libkern-emu "/proc/$(process_of_rank 0)/maps"; do sleep 0.1; done
     sleep 1
