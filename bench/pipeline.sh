@@ -5,10 +5,10 @@
 #
 #     bench/pipeline.sh [--rounds 3] [--stages 4] [--us "1000 5000"] [--items 200] [--bytes "8192 16777216"]
 #
-# Stages that are busy for a known time: the time of an item through all of them, against that time (load,
-# where there are as many processors as stages) and against the same calls without hand-over. And the
-# hand-over itself against MPI between the same two processes. Of several rounds, and of MPI's ways to move
-# a message, the one counts that is best for MPI, or for both where MPI has no part.
+# Stages that are busy for a known time: the time of an item through all of them, against that time (which
+# says something where there are as many processors as stages) and against the same calls without hand-over.
+# And the hand-over itself against MPI between the same two processes. Of several rounds the fastest counts;
+# of hand-overs the one in which MPI was fastest, whichever of its ways to move a message that took.
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/../tests/lib.sh"
 
