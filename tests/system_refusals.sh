@@ -16,7 +16,11 @@ mkdir "$files"
 # refused CODE RANKS WHAT WORD… -- TEXT…: kern-rank WORD… on so many ranks ends with CODE and says every
 # TEXT on stderr.
 refused() {
-    job refuses "$1" "$2" "$3, $2 ranks" "${@:4}"
+    job refused_soon "$1" "$2" "$3, $2 ranks" "${@:4}"
+}
+refused_soon() {
+    refuses "$@"
+    check "$3: ends in time" in_time
 }
 
 # everywhere CODE WHAT …: the same with 2 and with 8 ranks, all of which say the same.

@@ -14,6 +14,7 @@ big=$files/big.safetensors
 # refused WHAT TEXT…: the last run.
 refused() {
     check_refusal 4 "$@"
+    check "$1: ends in time" in_time
 }
 
 load 2 device
