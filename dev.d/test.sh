@@ -9,4 +9,4 @@ if [ "${1-}" = --sanitize ]; then
     [ $# -gt 0 ] || set -- -L sanitize
 fi
 build_preset "$preset"
-ctest --test-dir "$(preset_folder "$preset")" --output-on-failure -j2 "$@"
+ctest --test-dir "$(preset_folder "$preset")" --output-on-failure -j4 "$@"

@@ -10,8 +10,8 @@
 //   2. emu_lock(): the address space;
 //   3. the handle table's lock, inside registry.c only.
 // Nobody waits for a stream, runs a kernel or calls the user's code while holding level 1, 2 or 3.
-// emu_memory_ok(), emu_place() and emu_memory_bounds() lock for themselves and are not called with
-// emu_lock() held; the emu_handle_* functions may be. emu_enter() takes no lock as a rule.
+// emu_memory_ok(), emu_place(), emu_memory_bounds() and emu_clear() lock for themselves and are not
+// called with emu_lock() held; the emu_handle_* functions may be. emu_enter() takes no lock as a rule.
 #ifndef KERN_EMU_INTERNAL_H
 #define KERN_EMU_INTERNAL_H
 
@@ -241,6 +241,10 @@ enum emu_place emu_place(const void *p);
 
 // The live allocation, mapping or page-locked range that holds the byte at [p]. False if none does.
 bool emu_memory_bounds(CUdeviceptr p, CUdeviceptr *begin, size_t *bytes);
+
+// Sets [bytes] bytes from [to] on to zero, without giving memory to pages that never had any
+// (clear.c).
+void emu_clear(unsigned char *to, size_t bytes);
 
 // Devices (device.c)
 

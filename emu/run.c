@@ -74,6 +74,10 @@ static void run_fill(struct run *run, struct emu_work *work)
 {
     (void)run;
     const struct emu_fill_work *fill = &work->fill;
+    if (fill->value == 0) {
+        emu_clear(fill->to, fill->count * fill->width);
+        return;
+    }
     if (fill->width == 1) {
         memset(fill->to, (int)fill->value, fill->count);
         return;

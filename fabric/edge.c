@@ -205,6 +205,15 @@ bool kern_edges_stamp(const struct kern_edges *edges, uint64_t item, struct kern
     return __atomic_load_n(&from->count, __ATOMIC_RELAXED) == item + 1;
 }
 
+void kern_edges_facts(const struct kern_edges *edges, struct kern_fabric_facts *facts)
+{
+    if (!edges)
+        return;
+    facts->handles += edges->arrivals != 0;
+    facts->mappings += edges->after.mapped != 0;
+    facts->mapped += edges->after.mapped;
+}
+
 void kern_edges_close(struct kern_edges *edges)
 {
     if (!edges)

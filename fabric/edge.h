@@ -50,6 +50,9 @@ bool kern_edges_stamp(const struct kern_edges *edges, uint64_t item, struct kern
 // text lives as long as the edges.
 const char *kern_edges_awaited(const struct kern_edges *edges, enum kern_edge_phase phase);
 
+// Adds the edges' exports and mappings to what the exchange took. NULL, no pipeline, adds nothing.
+void kern_edges_facts(const struct kern_edges *edges, struct kern_fabric_facts *facts);
+
 // Unmaps the memory of the stage after. Nothing of the rank is running. NULL is allowed.
 void kern_edges_close(struct kern_edges *edges);
 

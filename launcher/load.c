@@ -36,12 +36,14 @@ char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit,
     return text;
 }
 
-static bool parse_groups(const struct kern_list *words, struct kern_group_option *options,
-                         struct kern_arena *arena, struct kern_diag *diag)
+bool kern_run_group_options(struct kern_run *run, struct kern_group_option **options,
+                            struct kern_arena *arena)
 {
+    const struct kern_list *words = &run->options.groups;
     bool good = true;
+    *options = kern_arena_array(arena, words->count, sizeof **options);
     for (size_t i = 0; i < words->count; i++)
-        good = kern_layout_option(words->items[i], &options[i], arena, diag) && good;
+        good = kern_layout_option(words->items[i], &(*options)[i], arena, &run->diag) && good;
     return good;
 }
 
@@ -57,8 +59,8 @@ void kern_run_topology(struct kern_run *run)
 {
     const struct kern_options *options = &run->options;
     struct kern_arena arena = {0};
-    struct kern_group_option *groups = kern_calloc(options->groups.count, sizeof *groups);
-    bool good = parse_groups(&options->groups, groups, &arena, &run->diag);
+    struct kern_group_option *groups;
+    bool good = kern_run_group_options(run, &groups, &arena);
     if (run->trace && !run->is_other)
         kern_clock_read(&run->world, &run->trace->clock.first);
     provide_emulated_devices(&run->world);
@@ -75,7 +77,6 @@ void kern_run_topology(struct kern_run *run)
             "some nodes see a GPU and some do not; --device emu or cuda makes them equal",
             &run->diag);
     }
-    free(groups);
     kern_arena_free(&arena);
 }
 

@@ -89,10 +89,54 @@ static struct kern_machine *gather_machines(const struct kern_run *run, const ch
     return machines;
 }
 
+static void name_stages(const struct kern_stage *stage, int ranks, struct kern_group_layout *layout)
+{
+    *layout = (struct kern_group_layout){.name = "stage", .size = (uint32_t)stage->size};
+    layout->number_of = kern_calloc((size_t)ranks, sizeof *layout->number_of);
+    layout->index_of = kern_calloc((size_t)ranks, sizeof *layout->index_of);
+    for (int r = 0; r < ranks; r++) {
+        layout->number_of[r] = r / stage->size;
+        layout->index_of[r] = r % stage->size;
+    }
+}
+
+// Of a pipeline: its stages, and the groups of each, named in [arena]; to be freed by the caller.
+static struct kern_group_layout *stage_layouts(struct kern_run *run, uint32_t *count,
+                                               struct kern_arena *arena)
+{
+    const struct kern_world *world = &run->world;
+    struct kern_group_option *options;
+    uint32_t n = 1;
+    for (size_t s = 0; s < run->n_stages; s++)
+        n += run->stages[s]->n_groups;
+    struct kern_group_layout *all = kern_calloc(n, sizeof *all);
+    name_stages(&run->stage, world->size, all);
+    *count = 1;
+    bool good = kern_run_group_options(run, &options, arena);
+    for (size_t s = 0; good && s < run->n_stages; s++) {
+        const struct kern_manifest *manifest = run->stages[s];
+        struct kern_ranks ranks = {(int)s * run->stage.size, run->stage.size, world->size};
+        struct kern_group_layout *own =
+            kern_layout_make(manifest, &ranks, options, run->options.groups.count,
+                             run->options.groups_file, &run->diag);
+        good = own != NULL;
+        for (uint32_t g = 0; good && g < manifest->n_groups; g++) {
+            all[*count] = own[g];
+            all[(*count)++].name = kern_arena_print(arena, "stage %zu %s", s, own[g].name);
+        }
+        free(own);
+    }
+    return all;
+}
+
 static void draw(struct kern_run *run, const struct kern_machine *machines)
 {
     const struct kern_world *world = &run->world;
     struct kern_arena arena = {0};
+    struct kern_group_layout *layouts = NULL;
+    uint32_t n_layouts = 0;
+    if (run->n_stages > 1)
+        layouts = stage_layouts(run, &n_layouts, &arena);
     struct kern_picture picture = {
         .title = run->manifest->model,
         .subtitle = kern_arena_print(&arena, "%d rank%s on %d node%s · device %s", world->size,
@@ -104,10 +148,11 @@ static void draw(struct kern_run *run, const struct kern_machine *machines)
         .members = world->members,
         .places = run->places,
         .ranks = world->size,
-        .layouts = run->groups.layouts,
-        .n_layouts = run->groups.count,
+        .layouts = layouts ? layouts : run->groups.layouts,
+        .n_layouts = layouts ? n_layouts : run->groups.count,
     };
     kern_picture_write(&picture, run->options.picture, &run->diag);
+    kern_layout_free(layouts, n_layouts);
     kern_arena_free(&arena);
 }
 

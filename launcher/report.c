@@ -128,6 +128,7 @@ static void gather_ranks(const struct kern_run *run, struct kern_report *report)
     struct kern_rank_figures mine = {
         .check = run->check, .compared = run->compared, .flow = sum_up_flow(run)};
     kern_fabric_facts(run->fabric, &mine.fabric);
+    kern_edges_facts(run->edges, &mine.fabric);
     kern_rank_memory(run->rank, &mine.memory);
     // A run that follows another one begins with MPI up.
     mine.mpi_seconds = run->other ? 0 : (double)(run->mpi_up - run->started) / 1e9;

@@ -23,7 +23,7 @@ for phase in "${phases[@]}"; do
     model_of "$phase"
     for fault in "${faults[@]}"; do
         cell "$fault" "$phase" 0
-        cell "$fault" "$phase" $((ranks - 1))
+        cell "$fault" "$phase" "$other"
     done
 done
 
@@ -58,7 +58,7 @@ job late cuInit topology
 job late cuMemExportToShareableHandle load
 job late cuModuleLoadData load
 job late cuLaunchKernelEx once
-job late cuEventElapsedTime drive
+job late cuEventElapsedTime once # with --trace
 
 # With file descriptors the ranks wait for each other at sockets.
 export KERN_EMU_FABRIC=0

@@ -9,7 +9,7 @@
 ulimit -c 0
 
 # Most of the time a job waits: for mpirun, which takes a second to end what is left, or for a limit.
-most_jobs=$((2 * $(nproc)))
+most_jobs=$((3 * $(nproc)))
 
 faults=(kill stop exit abort error memory disk)
 
@@ -21,11 +21,12 @@ phases_of() {
 }
 driven=$(phases_of DRIVEN)
 generated=$(phases_of GENERATED)
-# Every phase, those that only generation has at the end, and what is none: an item in a pipeline.
+# Every phase, those that only generation has at the end, and what is none: an item in a pipeline, and
+# a call of one that generates.
 mapfile -t phases < <(
     printf '%s\n' "$driven" leave
     grep -vxF "$driven" <<<"$generated"
-    echo item
+    printf '%s\n' item tokens
 )
 
 # Where a rank is hit in a phase: in which call of the driver. In the others there is none; there it is
@@ -42,6 +43,7 @@ declare -A call=(
     [leave]=cuMemFree:1
     [generate]=cuGraphLaunch:3
     [item]=cuLaunchKernelEx:30
+    [tokens]=cuGraphLaunch:9
 )
 
 # The code of the job: docs/exit-codes.md.
@@ -51,11 +53,12 @@ declare -A code=([kill]=137 [stop]=6 [exit]=70 [abort]=134 [error]=5 [memory]=5 
 timeout=4
 nodes=1
 
-# model_of PHASE: the words for a run that gets there and has every phase of its kind, in $words, and its
-# ranks ($world: for a launcher that needs more than two).
+# model_of PHASE: the words for a run that gets there and has every phase of its kind, in $words, its ranks
+# ($world: for a launcher that needs more than two), and the one that is hit if rank 0 is not.
 model_of() {
     ranks=${world:-2}
     [ "$1" = drive ] && ranks=4
+    other=$((ranks - 1))
     local ep=$examples/ep$ranks
     words=("$ep/model.json" --weights "$ep/weights.safetensors" -n 20 -w 1
         --input "$ep/inputs-{rank}.safetensors" --check "$ep/expected-{rank}.safetensors"
@@ -71,8 +74,13 @@ model_of() {
             --generate 8 --prompt-ids "1,2,3" -G on)
         ;;
     item)
-        ranks=3
+        ranks=3 other=1
         words=("$examples/chain/model.json" --cut "4,6" -n 20 --input "$examples/chain/inputs-0.safetensors")
+        ;;
+    tokens)
+        ranks=3 other=1
+        words=("$examples/llama/tp1/model.json" --cut "8,14" --weights "$examples/llama/checkpoint"
+            --generate 40 --prompt-ids "1,2,3" --prompt-ids 7 -G on)
         ;;
     esac
     words+=(--picture "$run/picture.svg" --trace "$run/trace.json" --json "$run/report.json")
@@ -130,7 +138,7 @@ inject() {
 
 # hit FAULT PHASE RANK: what happens.
 hit() {
-    local words ranks by_way=()
+    local words ranks other by_way=()
     model_of "$2"
     inject "$@"
     launch "$ranks" "${words[@]}"
@@ -145,8 +153,12 @@ once() {
 # look FAULT PHASE RANK: the end of the last run. A test may define launcher_says FAULT RANK, what the
 # launcher says of it, and job_code FAULT, which codes it may make of it.
 look() {
-    local fault=$1 phase=${2/item/drive} rank=$3 what="$1 in $2, rank $3" codes where at=${call[$2]-} cause
-    where="^kern-rank: rank $rank \([^),]+, pid [0-9]+\)"
+    local fault=$1 phase=$2 rank=$3 what="$1 in $2, rank $3" codes where at=${call[$2]-} cause stage=
+    phase=${phase/item/drive} phase=${phase/tokens/generate}
+    # In a pipeline both neighbours are named.
+    [[ $2-$3 = @(item|tokens)-0 ]] && stage=", stage 0 before rank 1"
+    [[ $2-$3 = @(item|tokens)-1 ]] && stage=", stage 1 between ranks 0 and 2"
+    where="^kern-rank: rank $rank \([^),]+, pid [0-9]+$stage\)"
     # To give something back may fail: nothing depends on it any more.
     if [[ $fault-$phase = @(error|memory)-leave ]]; then
         check "$what: ends with 0" ended_with 0
@@ -170,7 +182,7 @@ look() {
         check "$what: ends in time after the limit" in_time "$timeout"
         ;;
     *)
-        where="^kern-rank: $phase: rank $rank \([^)]+\): error: "
+        where="^kern-rank: $phase: rank $rank \([^),]+$stage\): error: "
         cause="\b${at%:*}\b"
         [ "$fault" = memory ] && cause+=".*(OUT_OF_MEMORY|system)"
         [ "$fault" = disk ] && cause="/full-$rank: cannot be written: No space left"

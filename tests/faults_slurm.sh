@@ -20,6 +20,7 @@ trap '"$cluster" down; tidy' EXIT
 eval "$("$cluster" env)"
 
 world=4
+most_jobs=$((2 * $(nproc)))
 nodes=2
 starter() {
     start=(srun -N2 -n"$1" --ntasks-per-node=$((($1 + 1) / 2)) --mpi=pmix --distribution=block --kill-on-bad-exit=1)
@@ -80,13 +81,13 @@ job at_time_limit
 
 # By default what srun and two nodes may make another thing of.
 tried() { # FAULT PHASE
-    [ -n "${KERN_TEST_ALL-}" ] || [[ $1-$2 = @(kill|stop|error)-@(load|share|drive) ]] ||
+    [ -n "${KERN_TEST_ALL-}" ] || [[ $1-$2 = @(kill|stop|error)-@(load|share|drive|tokens) ]] ||
         [[ $1-$2 = disk-@(check|report) ]]
 }
 for phase in "${phases[@]}"; do
     model_of "$phase"
     for fault in "${faults[@]}"; do
-        for rank in 0 $((ranks - 1)); do
+        for rank in 0 "$other"; do
             if tried "$fault" "$phase"; then
                 cell "$fault" "$phase" "$rank"
             else

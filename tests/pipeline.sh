@@ -102,12 +102,17 @@ for stage in range(2):
 PYTHON
 cp "$examples/barrier2/peer_barrier.so" "$work/stages"
 launch 4 "$work"/stage{0,1}-tp2.json --kernels "$work/stages" --compare "$work/whole-tp2.json" -n 6 -w 1 \
-    --json "$work/tp2.json" --seed-per-rank
+    --json "$work/tp2.json" --picture "$work/tp2.svg" --seed-per-rank
 is_right "groups in a stage"
 check "groups in a stage: what the whole gives" prints "compare ok: 8 outputs of 2 ranks"
 check "groups in a stage: they lie in it" json "$work/tp2.json" \
     "[[rank['groups']['all'][part] for part in ('number', 'index')] for rank in r['ranks']] ==
      [[0, 0], [0, 1], [0, 0], [0, 1]]"
+check "groups in a stage: what is mapped, of peers and of the stage after" json "$work/tp2.json" \
+    "[rank['fabric']['mappings'] for rank in r['ranks']] == [2, 2, 1, 1]"
+for what in "stage: 2 groups of 2" "0: ranks 0-1" "1: ranks 2-3" "stage 0 all: 1 group of 2" "stage 1 all: 1 group of 2"; do
+    check "groups in a stage: the picture shows $what" grep -qF ">$what" "$work/tp2.svg"
+done
 
 # A checkpoint, states and a once program, on 4 stages.
 llama=$examples/llama

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "topo/stage.h"
 #include "topo/watchdog.h"
 
 // The most text that one rank sends: more would be 200 errors of a manifest that all ranks have.
@@ -44,6 +45,13 @@ static void print_ranks(const struct line *lines, size_t count)
     }
 }
 
+static void print_place(const struct kern_world *world, int rank)
+{
+    char stage[KERN_STAGE_TEXT];
+    kern_stage_print(world, rank, stage);
+    fprintf(stderr, " (%s%s)", world->members[rank].host, stage);
+}
+
 // Folds equal lines and prints each once, in the order in which the first rank said it.
 static void print_folded(struct line *lines, size_t count, const struct kern_world *world,
                          const char *phase)
@@ -75,7 +83,7 @@ static void print_folded(struct line *lines, size_t count, const struct kern_wor
             fprintf(stderr, to - from > 1 ? "ranks " : "rank ");
             print_ranks(lines + from, to - from);
             if (to - from == 1)
-                fprintf(stderr, " (%s)", world->members[lines[from].rank].host);
+                print_place(world, lines[from].rank);
         }
         fprintf(stderr, "%s%s\n", world->size > 1 ? ": " : "", sorted[k].text);
     }

@@ -59,6 +59,7 @@ struct drawing {
     const struct kern_picture *picture;
     struct node *nodes;
     int columns;
+    int badges; // of each rank, or room for them
     double card_width, node_width;
     FILE *file;
 };
@@ -111,16 +112,29 @@ static void find_cards(const struct kern_picture *picture, int index, struct nod
     qsort(node->cards, (size_t)node->n_cards, sizeof *node->cards, by_bus_id);
 }
 
-static double rank_height(const struct kern_picture *picture)
+// The most groups that a rank is in: of a pipeline's, each is in those of its stage.
+static int most_badges(const struct kern_picture *picture)
 {
-    return RANK_HEAD + BADGE * (double)picture->n_layouts + (picture->n_layouts ? 6 : 0);
+    int most = 0;
+    for (int r = 0; r < picture->ranks; r++) {
+        int badges = 0;
+        for (uint32_t g = 0; g < picture->n_layouts; g++)
+            badges += picture->layouts[g].number_of[r] >= 0;
+        most = badges > most ? badges : most;
+    }
+    return most;
 }
 
-static double card_height(const struct kern_picture *picture, const struct card *card)
+static double rank_height(const struct drawing *drawing)
+{
+    return RANK_HEAD + BADGE * drawing->badges + (drawing->badges ? 6 : 0);
+}
+
+static double card_height(const struct drawing *drawing, const struct card *card)
 {
     if (!card->ranks)
         return DEVICE_HEAD + IDLE;
-    return DEVICE_HEAD + card->ranks * (rank_height(picture) + SPACE) - SPACE + 6;
+    return DEVICE_HEAD + card->ranks * (rank_height(drawing) + SPACE) - SPACE + 6;
 }
 
 // Walks over the cards of a section row by row, and calls [draw], if there is one, with the corner
@@ -142,7 +156,7 @@ static double lay_rows(struct drawing *drawing, const struct node *node, int sec
         }
         if (draw)
             draw(drawing, node, card, x + column * (drawing->card_width + SPACE), y + top);
-        row = fmax(row, card_height(drawing->picture, card));
+        row = fmax(row, card_height(drawing, card));
         column++;
     }
     return top + row;
@@ -247,15 +261,17 @@ static void draw_rank(struct drawing *drawing, int rank, double x, double y, dou
                   place->name, *place->cpus ? "processors " : "", place->cpus,
                   *place->bound ? kern_arena_print(&arena, "; bound %s", place->bound) : ""));
     kern_svg_box(file,
-                 &(struct kern_svg_box){x, y, width, rank_height(picture), 5, tint, edge, false});
+                 &(struct kern_svg_box){x, y, width, rank_height(drawing), 5, tint, edge, false});
     kern_svg_text(file,
                   &(struct kern_svg_text){
                       .x = x + 8, .y = y + 17, .size = 13, .room = 76, .fill = INK, .bold = true},
                   kern_arena_print(&arena, "rank %d", rank));
+    double at = y + RANK_HEAD;
     for (uint32_t g = 0; g < picture->n_layouts; g++)
-        if (picture->layouts[g].number_of[rank] >= 0)
-            draw_badge(file, &picture->layouts[g], g, rank, x + 5, y + RANK_HEAD + g * BADGE,
-                       width - 10);
+        if (picture->layouts[g].number_of[rank] >= 0) {
+            draw_badge(file, &picture->layouts[g], g, rank, x + 5, at, width - 10);
+            at += BADGE;
+        }
     kern_svg_group_end(file);
     kern_arena_free(&arena);
 }
@@ -268,7 +284,7 @@ static void draw_card(struct drawing *drawing, const struct node *node, const st
     double width = drawing->card_width, at = y + DEVICE_HEAD;
     char ordinal[16];
     kern_svg_group_begin(file, card->device->name);
-    kern_svg_box(file, &(struct kern_svg_box){x, y, width, card_height(picture, card), 6, PAPER,
+    kern_svg_box(file, &(struct kern_svg_box){x, y, width, card_height(drawing, card), 6, PAPER,
                                               CARD_STROKE, !card->ranks});
     struct kern_svg_text text = {.x = x + 8, .y = y + 16, .size = 11, .fill = PALE_INK};
     text.room = width - 44;
@@ -294,7 +310,7 @@ static void draw_card(struct drawing *drawing, const struct node *node, const st
         if (picture->members[r].node != index || !same_device(card->device, &picture->places[r]))
             continue;
         draw_rank(drawing, r, x + 5, at, width - 10);
-        at += rank_height(picture) + SPACE;
+        at += rank_height(drawing) + SPACE;
     }
 }
 
@@ -422,7 +438,7 @@ static void draw_heading(const struct drawing *drawing, double width)
 bool kern_picture_write(const struct kern_picture *picture, const char *path,
                         struct kern_diag *diag)
 {
-    struct drawing drawing = {.picture = picture};
+    struct drawing drawing = {.picture = picture, .badges = most_badges(picture)};
     drawing.nodes = kern_calloc((size_t)picture->n_nodes, sizeof *drawing.nodes);
     for (int n = 0; n < picture->n_nodes; n++)
         find_cards(picture, n, &drawing.nodes[n]);

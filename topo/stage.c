@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topo/stage.h"
 
+#include <stdio.h>
+
 #include "topo/watchdog.h"
 
-bool kern_stage_join(const struct kern_world *world, int count, struct kern_stage *stage,
+bool kern_stage_join(struct kern_world *world, int count, struct kern_stage *stage,
                      struct kern_diag *diag)
 {
     *stage = (struct kern_stage){.comm = MPI_COMM_NULL, .node_comm = MPI_COMM_NULL};
@@ -18,6 +20,7 @@ bool kern_stage_join(const struct kern_world *world, int count, struct kern_stag
                                  .first = index * size,
                                  .size = size,
                                  .member = world->rank % size};
+    world->n_stages = count;
     int node = world->members[world->rank].node;
     KERN_WITH_OTHERS(world, "dividing the ranks into stages",
                      MPI_Comm_split(world->comm, index, world->rank, &stage->comm));
@@ -41,4 +44,18 @@ int kern_stage_neighbour(const struct kern_stage *stage, int away)
     if (index < 0 || index >= stage->count)
         return MPI_PROC_NULL;
     return index * stage->size + stage->member;
+}
+
+void kern_stage_print(const struct kern_world *world, int rank, char text[KERN_STAGE_TEXT])
+{
+    int size = world->n_stages > 1 ? world->size / world->n_stages : world->size;
+    int index = rank / size, before = rank - size, after = rank + size;
+    if (world->n_stages <= 1)
+        text[0] = '\0';
+    else if (index == 0)
+        snprintf(text, KERN_STAGE_TEXT, ", stage 0 before rank %d", after);
+    else if (index == world->n_stages - 1)
+        snprintf(text, KERN_STAGE_TEXT, ", stage %d after rank %d", index, before);
+    else
+        snprintf(text, KERN_STAGE_TEXT, ", stage %d between ranks %d and %d", index, before, after);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "topo/stage.h"
 
 // What the timer's handler needs to know; a signal has no other way to find it.
 static const struct kern_world *watched;
@@ -66,13 +67,14 @@ static void say(const char *text)
 static void say_where(int rank, const struct kern_member *member,
                       const struct kern_board_slot *slot)
 {
-    char text[480], step[40] = "", moved[96] = "";
+    char text[544], stage[KERN_STAGE_TEXT], step[40] = "", moved[96] = "";
     char state = state_of(member->pid);
     const char *how = is_gone(state)                   ? "is gone"
                       : woken && rank == watched->rank ? "was stopped"
                       : is_stopped(state)              ? "is stopped"
                       : slot->waiting                  ? "has given up"
                                                        : "is still busy";
+    kern_stage_print(watched, rank, stage);
     if (slot->step)
         snprintf(step, sizeof step, ", step %llu", (unsigned long long)slot->step);
     if (slot->total)
@@ -80,8 +82,8 @@ static void say_where(int rank, const struct kern_member *member,
                  (unsigned long long)(slot->done >> 20), (unsigned long long)(slot->total >> 20),
                  (double)(kern_now() - slot->moved) / 1e9);
     snprintf(text, sizeof text,
-             "kern-rank: rank %d (%s, pid %d) %s: phase %.23s%s%.39s%s%s%.63s, for %.1f s%s\n",
-             rank, member->host, member->pid, how, slot->phase,
+             "kern-rank: rank %d (%s, pid %d%s) %s: phase %.23s%s%.39s%s%s%.63s, for %.1f s%s\n",
+             rank, member->host, member->pid, stage, how, slot->phase,
              slot->program[0] ? ", program " : "", slot->program, step,
              slot->awaits[0] ? ", waits for " : "", slot->awaits,
              (double)(kern_now() - slot->since) / 1e9, moved);
@@ -254,6 +256,9 @@ static void arm(const struct kern_world *world, const char *what, void (*handler
     watched = world;
     awaited = what;
     woken = 0;
+    // Who died before this wait will not be reported by a second signal.
+    if (told_to_end)
+        kern_wait_bereaved();
     if (seconds <= 0)
         return;
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
@@ -279,9 +284,6 @@ static void begin(const struct kern_world *world, const char *what, double secon
     if (world->board.slots)
         world->board.slots[world->local_rank].waiting = KERN_BOARD_WAITING;
     arm(world, what, on_timer, seconds);
-    // Who died before this wait will not be reported by a second signal.
-    if (told_to_end)
-        kern_wait_bereaved();
 }
 
 void kern_wait_begin(const struct kern_world *world, const char *what)

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "topo/stage.h"
 #include "topo/watchdog.h"
 
 enum { ALARM_TAG = 7001, START_SECONDS = 15 };
@@ -143,9 +144,11 @@ void kern_world_close(struct kern_world *world)
 
 void kern_world_abandon(const struct kern_world *world, struct kern_diag *diag)
 {
+    char stage[KERN_STAGE_TEXT];
+    kern_stage_print(world, world->rank, stage);
     for (size_t i = 0; i < diag->count; i++)
-        fprintf(stderr, "kern-rank: rank %d (%s): %s\n", world->rank,
-                world->members[world->rank].host, kern_diag_line(diag, i));
+        fprintf(stderr, "kern-rank: rank %d (%s%s): %s\n", world->rank,
+                world->members[world->rank].host, stage, kern_diag_line(diag, i));
     enum kern_exit code = kern_exit_worse(kern_diag_code(diag), KERN_EXIT_PEER);
     MPI_Abort(world->comm, (int)code);
     _exit((int)code);
