@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing zeros. A page that nobody has written yet is zero and takes no memory, and both stay so: a
-// slab for the worst case costs what is used of it, as long as nothing else is.
+// Writing zeros. A page that nobody has written yet is zero and takes no memory, and both stay so:
+// a slab for the worst case costs what is used of it, as long as nothing else is.
 #include "emu/space.h"
 
 #include <fcntl.h>

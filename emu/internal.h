@@ -11,7 +11,8 @@
 //   3. the handle table's lock, inside registry.c only.
 // Nobody waits for a stream, runs a kernel or calls the user's code while holding level 1, 2 or 3.
 // emu_memory_ok(), emu_place(), emu_memory_bounds() and emu_clear() lock for themselves and are not
-// called with emu_lock() held; the emu_handle_* functions may be. emu_enter() takes no lock as a rule.
+// called with emu_lock() held; the emu_handle_* functions may be. emu_enter() takes no lock as a
+// rule.
 #ifndef KERN_EMU_INTERNAL_H
 #define KERN_EMU_INTERNAL_H
 

@@ -192,10 +192,6 @@ int main(int argc, char **argv)
     kern_trace_close(run.trace);
     kern_options_free(&run.options);
     kern_world_close(&run.world);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "kern-rank: the report cannot be written to standard output\n");
-        status = status == KERN_EXIT_OK ? KERN_EXIT_DEVICE : status;
-    }
     if (in_flight)
         _exit(status);
     return status;

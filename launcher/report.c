@@ -158,6 +158,10 @@ void kern_run_report(struct kern_run *run)
         kern_report_print(&report, stdout);
         if (run->options.json)
             kern_report_write(&report, run->options.json, &run->diag);
+        // Now, while it can be an error of this phase, and before MPI is taken down.
+        if (fflush(stdout) != 0 || ferror(stdout))
+            kern_fail(&run->diag, KERN_EXIT_DEVICE, "standard output",
+                      "the report cannot be written to it");
     }
     free(report.programs);
     free(report.roads);

@@ -104,6 +104,10 @@ reason() { # FAULT PHASE RANK
     # These end as kill does, and without memory as with any error, whoever it is: one rank each.
     case $1-$3-${KERN_TEST_ALL-} in
     exit-0- | memory-0- | abort-[1-9]-) echo "it is tried on another rank; KERN_TEST_ALL=1 tries all" ;;
+    exit-* | abort-*)
+        [ -n "${call[$2]-}${KERN_TEST_ALL-}" ] ||
+            echo "a rank that is killed in this phase is as gone; KERN_TEST_ALL=1 tries all"
+        ;;
     esac
 }
 

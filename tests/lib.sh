@@ -119,7 +119,7 @@ in_time() {
     took=$(($(cat "$run/ms") - 1000 * ${1:-0}))
     [ "$took" -lt 5000 ] && return
     ready=$(
-        use_run "$work/start"
+        use_run "$run/start"
         by_way=()
         launch 8 --version
         cat "$run/ms"

@@ -32,6 +32,15 @@ launch 1 "$examples/minimal/model.json" -n 3 --json "$run/report.json"
 check "one rank: no spread" json "$run/report.json" \
     'all(p["spread_ns"]["max"] == 0 for p in r["programs"]) and r["groups"] == []'
 
+by_way=(sh -c 'exec "$@" >/dev/full' sh)
+launch 2 "$examples/barrier2/model.json" -n 3 --json "$run/full.json"
+check "a report that cannot be printed: ends with 5" ended_with 5
+check "a report that cannot be printed: it is said" \
+    grep -qE '^kern-rank: report: rank 0 .*: error: standard output: the report cannot be written' "$run/err"
+check "a report that cannot be printed: each message comes once" says_each_once
+check "a report that cannot be printed: the file has it" json "$run/full.json" "len(r['ranks']) == 2"
+by_way=()
+
 KERN_EMU_DEVICES=none launch 4 "$examples/barrier2/model.json"
 check "a setting that is wrong on all ranks: said once by the device" \
     test "$(grep -c 'KERN_EMU_DEVICES=none' "$run/err")" -eq 1
