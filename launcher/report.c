@@ -7,33 +7,68 @@
 #include "base/memory.h"
 #include "topo/watchdog.h"
 
-// The stages of a pipeline may have groups of their own; the table is about those of the first.
-static void gather_groups(const struct kern_run *run, struct kern_report *report)
+// What the manifests say of groups.
+static void list_groups(const struct kern_run *run, struct kern_report *report)
 {
-    const struct kern_manifest *first = run->stages[0];
-    int *mine = kern_calloc(2 * (size_t)first->n_groups, sizeof *mine);
-    for (uint32_t g = 0; g < first->n_groups; g++) {
-        uint32_t own = kern_names_find(&run->manifest->group_names, first->groups[g].name);
-        int *at = mine + 2 * (size_t)g;
-        at[0] = own == KERN_NONE ? -1 : (int)run->groups.places[own].number;
-        at[1] = own == KERN_NONE ? -1 : (int)run->groups.places[own].index;
+    size_t most = 0;
+    for (size_t s = 0; s < run->n_stages; s++)
+        most += run->stages[s]->n_groups;
+    report->names = kern_calloc(most, sizeof *report->names);
+    report->groups = kern_calloc(most, sizeof *report->groups);
+    for (size_t s = 0; s < run->n_stages; s++)
+        for (uint32_t g = 0; g < run->stages[s]->n_groups; g++) {
+            const struct kern_group *group = &run->stages[s]->groups[g];
+            size_t n = 0;
+            while (n < report->n_names && strcmp(report->names[n], group->name) != 0)
+                n++;
+            if (n == report->n_names)
+                report->names[report->n_names++] = group->name;
+            report->groups[report->n_groups++] = (struct kern_group_figures){
+                .name = group->name, .size = (uint32_t)group->size, .stage = s};
+        }
+}
+
+static void gather_places(const struct kern_run *run, struct kern_report *report)
+{
+    size_t names = report->n_names;
+    int *mine = kern_calloc(2 * names, sizeof *mine);
+    for (size_t n = 0; n < names; n++) {
+        uint32_t own = kern_names_find(&run->manifest->group_names, report->names[n]);
+        mine[2 * n] = own == KERN_NONE ? -1 : (int)run->groups.places[own].number;
+        mine[2 * n + 1] = own == KERN_NONE ? -1 : (int)run->groups.places[own].index;
     }
-    int count = 2 * (int)first->n_groups;
+    int count = 2 * (int)names;
+    report->places = kern_calloc((size_t)run->world.size * 2 * names, sizeof *report->places);
     KERN_WITH_OTHERS(
         &run->world, "gathering groups",
-        MPI_Gather(mine, count, MPI_INT, report->groups, count, MPI_INT, 0, run->world.comm));
+        MPI_Gather(mine, count, MPI_INT, report->places, count, MPI_INT, 0, run->world.comm));
     free(mine);
 }
 
-static void fill_roads(const struct kern_run *run, struct kern_report *report)
+// How the members of each group reach each other, which the ranks of its stage know.
+static void gather_roads(const struct kern_run *run, struct kern_report *report)
 {
-    for (uint32_t g = 0; g < run->groups.count; g++)
-        report->roads[g] = (struct kern_group_figures){
-            .spans_nodes = kern_layout_spans_nodes(&run->groups.layouts[g], run->world.members,
-                                                   run->world.size),
-            .shared = kern_fabric_shared(run->fabric, g),
-            .collectives = kern_rank_needs_communicator(run->rank, g),
-        };
+    enum { SPANS, SHARED, COLLECTIVES, FACTS };
+    size_t width = FACTS * report->n_groups, own = 0;
+    uint64_t *facts = kern_calloc(width, sizeof *facts);
+    for (size_t i = 0; i < report->n_groups; i++) {
+        if (run->stages[report->groups[i].stage] != run->manifest)
+            continue;
+        uint32_t g = (uint32_t)own++;
+        facts[FACTS * i + SPANS] =
+            kern_layout_spans_nodes(&run->groups.layouts[g], run->world.members, run->world.size);
+        facts[FACTS * i + SHARED] = kern_fabric_shared(run->fabric, g);
+        facts[FACTS * i + COLLECTIVES] = kern_rank_needs_communicator(run->rank, g);
+    }
+    KERN_WITH_OTHERS(
+        &run->world, "gathering groups",
+        MPI_Allreduce(MPI_IN_PLACE, facts, (int)width, MPI_UINT64_T, MPI_MAX, run->world.comm));
+    for (size_t i = 0; i < report->n_groups; i++) {
+        report->groups[i].spans_nodes = facts[FACTS * i + SPANS];
+        report->groups[i].shared = facts[FACTS * i + SHARED];
+        report->groups[i].collectives = facts[FACTS * i + COLLECTIVES];
+    }
+    free(facts);
 }
 
 static struct kern_flow_figures sum_up_flow(const struct kern_run *run)
@@ -147,11 +182,10 @@ void kern_run_report(struct kern_run *run)
     struct kern_report report = {.run = run};
     size_t world = (size_t)run->world.size;
     report.ranks = kern_calloc(world, sizeof *report.ranks);
-    report.groups = kern_calloc(2 * world * run->stages[0]->n_groups, sizeof *report.groups);
-    report.roads = kern_calloc(run->groups.count, sizeof *report.roads);
     report.programs = kern_calloc(run->n_driven, sizeof *report.programs);
-    gather_groups(run, &report);
-    fill_roads(run, &report);
+    list_groups(run, &report);
+    gather_places(run, &report);
+    gather_roads(run, &report);
     gather_programs(run, &report);
     gather_ranks(run, &report);
     if (run->world.rank == 0) {
@@ -164,7 +198,8 @@ void kern_run_report(struct kern_run *run)
                       "the report cannot be written to it");
     }
     free(report.programs);
-    free(report.roads);
     free(report.groups);
+    free(report.places);
+    free(report.names);
     free(report.ranks);
 }

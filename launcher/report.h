@@ -43,8 +43,11 @@ struct kern_program_figures {
     double slowest_median, fastest_median;
 };
 
-// All groups of one name.
+// All groups of one name in a stage, or in all of a run that is no pipeline.
 struct kern_group_figures {
+    const char *name;
+    uint32_t size;
+    size_t stage;
     bool spans_nodes; // some of them do
     size_t shared;    // exports that the members map of each other
     bool collectives; // they have a communicator
@@ -53,8 +56,11 @@ struct kern_group_figures {
 struct kern_report {
     const struct kern_run *run;
     struct kern_rank_figures *ranks; // by rank
-    int *groups; // [rank][group of rank 0][number, index]; -1: the rank's stage has no such group
-    struct kern_group_figures *roads;      // by group of rank 0
+    const char **names;              // of groups, each once, whatever the stages that have it
+    size_t n_names;
+    int *places; // [rank][name][number, index]; -1: the rank's stage has no such group
+    struct kern_group_figures *groups; // stage by stage, in the manifests' order
+    size_t n_groups;
     struct kern_program_figures *programs; // n_driven
     struct kern_check check, compared;     // of all ranks
 };

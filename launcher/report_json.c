@@ -71,14 +71,14 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     add_text(rank, "cpus", place->cpus);
     add_text(rank, "bound", place->bound);
     struct json_object *groups = json_object_new_object();
-    for (size_t g = 0; g < run->groups.count; g++) {
-        struct json_object *at = json_object_new_object();
-        const int *cell = &report->groups[2 * ((size_t)r * run->groups.count + g)];
+    for (size_t n = 0; n < report->n_names; n++) {
+        const int *cell = &report->places[2 * ((size_t)r * report->n_names + n)];
         if (cell[0] < 0)
             continue;
+        struct json_object *at = json_object_new_object();
         add_count(at, "number", (uint64_t)cell[0]);
         add_count(at, "index", (uint64_t)cell[1]);
-        json_object_object_add(groups, run->groups.places[g].name, at);
+        json_object_object_add(groups, report->names[n], at);
     }
     json_object_object_add(rank, "groups", groups);
     struct json_object *memory = json_object_new_object();
@@ -104,14 +104,16 @@ static struct json_object *make_rank(const struct kern_report *report, int r)
     return rank;
 }
 
-static struct json_object *make_group(const struct kern_report *report, uint32_t g)
+static struct json_object *make_group(const struct kern_report *report, size_t g)
 {
     const struct kern_run *run = report->run;
-    const struct kern_group_figures *figures = &report->roads[g];
+    const struct kern_group_figures *figures = &report->groups[g];
     struct json_object *group = json_object_new_object();
-    add_text(group, "name", run->groups.places[g].name);
-    add_count(group, "members", run->groups.places[g].size);
-    add_count(group, "groups", (uint64_t)run->stage.size / run->groups.places[g].size);
+    add_text(group, "name", figures->name);
+    if (run->n_stages > 1)
+        add_count(group, "stage", figures->stage);
+    add_count(group, "members", figures->size);
+    add_count(group, "groups", (uint64_t)run->stage.size / figures->size);
     json_object_object_add(group, "spans_nodes", json_object_new_boolean(figures->spans_nodes));
     add_count(group, "shared_exports", figures->shared);
     add_optional(group, "memory", figures->shared ? kern_handle_kind_name(run->road.kind) : NULL);
@@ -255,7 +257,7 @@ static struct json_object *make_report(const struct kern_report *report)
     json_object_object_add(root, "environment", environment);
     struct json_object *ranks = json_object_new_array(), *programs = json_object_new_array();
     struct json_object *groups = json_object_new_array();
-    for (uint32_t g = 0; g < run->groups.count; g++)
+    for (size_t g = 0; g < report->n_groups; g++)
         json_object_array_add(groups, make_group(report, g));
     for (int r = 0; r < run->world.size; r++)
         json_object_array_add(ranks, make_rank(report, r));

@@ -45,7 +45,7 @@ static void print_head(const struct kern_report *report, FILE *file)
 static void print_ranks(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
-    size_t groups = run->groups.count;
+    size_t groups = report->n_names;
     bool staged = run->n_stages > 1;
     static const char *const heads[] = {"rank", "host", "local", "device", "numa", "cpus"};
     enum { HEADS = sizeof heads / sizeof *heads };
@@ -58,7 +58,7 @@ static void print_ranks(const struct kern_report *report, FILE *file)
     if (staged)
         kern_table_add(&table, "stage");
     for (size_t g = 0; g < groups; g++)
-        kern_table_add(&table, "%s", run->groups.places[g].name);
+        kern_table_add(&table, "%s", report->names[g]);
     kern_table_add(&table, "bound");
     for (int r = 0; r < run->world.size; r++) {
         const struct kern_place *place = &run->places[r];
@@ -74,7 +74,7 @@ static void print_ranks(const struct kern_report *report, FILE *file)
         if (staged)
             kern_table_add(&table, "%d", r / run->stage.size);
         for (size_t g = 0; g < groups; g++) {
-            const int *at = &report->groups[2 * ((size_t)r * groups + g)];
+            const int *at = &report->places[2 * ((size_t)r * groups + g)];
             if (at[0] < 0)
                 kern_table_add(&table, "-");
             else
@@ -94,18 +94,24 @@ static void print_groups(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
     const char *road = run->road.kind == KERN_HANDLE_FABRIC ? "fabric handles" : "file descriptors";
+    bool staged = run->n_stages > 1;
     static const char *const heads[] = {"group",  "members", "groups",     "nodes",
                                         "memory", "exports", "collectives"};
-    struct kern_table table = {.sides = "lrrllrl"};
-    if (!run->groups.count)
+    struct kern_table table = {.sides = staged ? "lrrrllrl" : "lrrllrl"};
+    if (!report->n_groups)
         return;
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         kern_table_add(&table, "%s", heads[i]);
-    for (uint32_t g = 0; g < run->groups.count; g++) {
-        const struct kern_group_figures *figures = &report->roads[g];
-        kern_table_add(&table, "%s", run->groups.places[g].name);
-        kern_table_add(&table, "%u", run->groups.places[g].size);
-        kern_table_add(&table, "%u", (unsigned)run->stage.size / run->groups.places[g].size);
+        if (staged && i == 0)
+            kern_table_add(&table, "stage");
+    }
+    for (size_t g = 0; g < report->n_groups; g++) {
+        const struct kern_group_figures *figures = &report->groups[g];
+        kern_table_add(&table, "%s", figures->name);
+        if (staged)
+            kern_table_add(&table, "%zu", figures->stage);
+        kern_table_add(&table, "%u", figures->size);
+        kern_table_add(&table, "%u", (unsigned)run->stage.size / figures->size);
         kern_table_add(&table, "%s", figures->spans_nodes ? "across nodes" : "inside a node");
         kern_table_add(&table, "%s", figures->shared ? road : "-");
         kern_table_add(&table, "%zu", figures->shared);

@@ -110,6 +110,9 @@ check "groups in a stage: they lie in it" json "$work/tp2.json" \
      [[0, 0], [0, 1], [0, 0], [0, 1]]"
 check "groups in a stage: what is mapped, of peers and of the stage after" json "$work/tp2.json" \
     "[rank['fabric']['mappings'] for rank in r['ranks']] == [2, 2, 1, 1]"
+check "groups in a stage: the roads of each" json "$work/tp2.json" \
+    "[(g['name'], g['stage'], g['members'], g['groups'], g['shared_exports'], g['memory']) for g in r['groups']] ==
+     [('all', 0, 2, 1, 1, 'fabric'), ('all', 1, 2, 1, 1, 'fabric')]"
 for what in "stage: 2 groups of 2" "0: ranks 0-1" "1: ranks 2-3" "stage 0 all: 1 group of 2" "stage 1 all: 1 group of 2"; do
     check "groups in a stage: the picture shows $what" grep -qF ">$what" "$work/tp2.svg"
 done

@@ -195,7 +195,7 @@ static void measure_cards(struct drawing *drawing)
         for (int c = 0; c < drawing->nodes[n].n_cards; c++)
             width = fmax(width, kern_svg_width(drawing->nodes[n].cards[c].device->bus_id, 11) + 44);
     for (uint32_t g = 0; g < picture->n_layouts; g++)
-        width = fmax(width, kern_svg_width(picture->layouts[g].name, 12) + 80);
+        width = fmax(width, kern_svg_width(picture->layouts[g].name, 12) + 90);
     drawing->card_width = fmin(width, CARD_MAX);
     int most = 1;
     for (int n = 0; n < picture->n_nodes; n++)
