@@ -252,8 +252,12 @@ static CUresult open_image(int fd, struct emu_image *image)
         return CUDA_ERROR_INVALID_IMAGE;
     }
     image->table = dlsym(image->library, KERN_HOST_MODULE_SYMBOL);
-    CUresult result =
-        image->table != NULL ? check_table(image->table) : CUDA_ERROR_NO_BINARY_FOR_GPU;
+    CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (image->table != NULL) {
+        result = check_table(image->table);
+    } else {
+        emu_log_once("a module has no host half: KERN_MODULE of kernels/portable.h makes one");
+    }
     if (result != CUDA_SUCCESS) {
         emu_image_unload(image);
     }

@@ -116,12 +116,12 @@ bool emu_trap_run(void (*body)(void *argument), void *argument, struct emu_fault
     return true;
 }
 
-// Says where [address] is in or behind device memory, in [text]; nothing if none is near.
+// Says in [text] where [address] is in or behind device memory.
 static void describe(uintptr_t address, char *text, size_t bytes)
 {
     CUdeviceptr begin;
     size_t size;
-    text[0] = '\0';
+    snprintf(text, bytes, ", where no memory of the device is near");
     if (emu_memory_bounds(address, &begin, &size)) {
         snprintf(text, bytes, ", byte %" PRIu64 " of the %zu at 0x%" PRIx64,
                  (uint64_t)(address - begin), size, (uint64_t)begin);

@@ -54,6 +54,7 @@ static bool make_input(struct kern_run *run, const struct kern_safetensors *set,
         free(shape);
         return good;
     }
+    run->made_up[index] = true;
     uint64_t seed = run->options.seed;
     if (run->options.seed_per_rank)
         seed += 0x9e3779b97f4a7c15ull * ((uint64_t)run->stage.member + 1);
@@ -120,6 +121,7 @@ void kern_run_inputs(struct kern_run *run)
     struct kern_arena arena = {0};
     struct kern_safetensors *set = NULL;
     bool good = true;
+    run->made_up = kern_calloc(run->manifest->n_buffers, sizeof *run->made_up);
     if (run->options.input) {
         const char *path = kern_run_path(run, run->options.input, &arena);
         set = kern_safetensors_open(&path, 1, &run->diag);

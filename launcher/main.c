@@ -87,6 +87,7 @@ static void free_results(struct kern_run *run)
         free(run->driven[i].inputs);
     }
     free(run->driven);
+    free(run->made_up);
     kern_run_free_results(run);
     kern_groups_free(&run->groups);
     free(run->places);

@@ -161,8 +161,8 @@ void kern_run_plan(struct kern_run *run)
     uint64_t *vars = kern_calloc(manifest->n_vars, sizeof *vars);
     bool good = check_names(run);
     if (run->options.steps > STEPS_MAX || run->options.warmup > STEPS_MAX)
-        good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--steps", "and --warmup are at most %d",
-                         STEPS_MAX);
+        good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--steps",
+                         "steps and warm-up steps are at most %d each", STEPS_MAX);
     good = kern_run_vars(run, vars) && good;
     bool has_batch = false;
     for (uint32_t p = 0; p < manifest->n_programs; p++)

@@ -85,8 +85,9 @@ static void print_ranks(const struct kern_report *report, FILE *file)
     kern_table_print(&table, file);
     free(sides);
     if (groups)
-        fputs("#  groups: NUMBER.INDEX, which group of that name and the rank's index in it\n",
-              file);
+        fprintf(file,
+                "#  groups: NUMBER.INDEX, which group of that name%s and the rank's index in it\n",
+                staged ? " in the stage" : "");
 }
 
 // Where the groups lie, and how their members reach each other.
@@ -291,6 +292,31 @@ static void print_trace(const struct kern_run *run, FILE *file)
     fputc('\n', file);
 }
 
+// What the host made up, without which an output that is not as expected is no wonder.
+static void print_made_up(const struct kern_run *run, FILE *file)
+{
+    enum { MOST = 8 };
+    const struct kern_manifest *manifest = run->manifest;
+    size_t count = 0;
+    for (uint32_t b = 0; run->made_up && b < manifest->n_buffers; b++)
+        if (run->made_up[b] && count++ < MOST)
+            fprintf(file, "%s%s", count == 1 ? "# inputs made up from their domains: " : ", ",
+                    manifest->buffers[b].name);
+    if (count > MOST)
+        fprintf(file, " and %zu more", count - MOST);
+    if (count)
+        fprintf(file, "; --seed %llu%s\n", (unsigned long long)run->options.seed,
+                run->options.seed_per_rank ? " --seed-per-rank" : "");
+}
+
+// "10.5 MiB", or KiB below one.
+static const char *size_text(struct kern_arena *arena, uint64_t bytes)
+{
+    bool small = bytes < 1 << 20;
+    return kern_arena_print(arena, "%.1f %s", (double)bytes / (small ? 1 << 10 : 1 << 20),
+                            small ? "KiB" : "MiB");
+}
+
 static void print_tail(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
@@ -304,14 +330,20 @@ static void print_tail(const struct kern_report *report, FILE *file)
     const struct kern_rank_memory *memory = &report->ranks[0].memory;
     uint64_t total = memory->weights + memory->workspace + memory->carry + memory->io +
                      memory->peer + memory->scratch + memory->states;
+    struct kern_arena arena = {0};
+    print_made_up(run, file);
     fprintf(file,
-            "# rank 0: %.1f MiB on the device, %.1f MiB of it exported; %zu mapping%s of peers' "
-            "memory, %zu handle exchange%s\n",
-            (double)total / 1048576, (double)memory->exported / 1048576, fabric->mappings,
+            "# rank 0: %s on the device, %s of it exported; %zu mapping%s of peers' memory, %zu "
+            "handle exchange%s\n",
+            size_text(&arena, total), size_text(&arena, memory->exported), fabric->mappings,
             fabric->mappings == 1 ? "" : "s", fabric->collectives,
             fabric->collectives == 1 ? "" : "s");
-    fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n",
-            start, mpi);
+    kern_arena_free(&arena);
+    if (run->other)
+        fprintf(file, "# start: %.3f s from the end of the other run to the first step\n", start);
+    else
+        fprintf(file, "# start: %.3f s from main to the first step, %.3f s of them in MPI_Init\n",
+                start, mpi);
     if (run->trace)
         print_trace(run, file);
     if (run->stopped)

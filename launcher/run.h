@@ -75,6 +75,7 @@ struct kern_run {
 
     struct kern_driven *driven;
     size_t n_driven;
+    bool *made_up; // per buffer: an input that no file has, from its domain; NULL in generation
     struct kern_result *results; // per output that was written
     size_t n_results;
     struct kern_check check;

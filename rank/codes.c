@@ -180,7 +180,7 @@ bool rank_codes_list(const uint8_t *bytes, size_t length, const char *place,
     if (ok && codes->count == 0) {
         ok = kern_fail(diag, KERN_EXIT_ARTIFACT, place,
                        "it holds no code: neither a cubin nor PTX, a fatbin container or a host "
-                       "half");
+                       "half, which KERN_MODULE of kernels/portable.h makes");
     }
     if (!ok) {
         rank_codes_free(codes);

@@ -46,27 +46,30 @@ static bool read_layout(const struct wanted *wanted, CUfunction function,
     }
 }
 
-// Compares the layout of [function] with the launch's. *[text] gets it.
-static bool layout_matches(const struct wanted *wanted, CUfunction function, bool *matches,
-                           const char **text)
+// Compares the layout of [function] with the launch's. *[misfit] gets what is different, or NULL.
+static bool compare_layouts(const struct wanted *wanted, CUfunction function, const char **misfit)
 {
     struct rank_layout layout = {0};
+    struct kern_arena *arena = &wanted->diag->arena;
     bool ok = read_layout(wanted, function, &layout);
-    if (ok) {
-        *matches = rank_layout_misfit(&layout, wanted->launch) == KERN_NONE;
-        *text = rank_layout_text(&wanted->diag->arena, &layout);
+    uint32_t index = ok ? rank_layout_misfit(&layout, wanted->launch) : KERN_NONE;
+    *misfit = NULL;
+    if (index != KERN_NONE) {
+        *misfit = kern_arena_print(arena, "%s (all of them: %s)",
+                                   rank_layout_misfit_text(arena, &layout, wanted->launch, index),
+                                   layout.count > 0 ? rank_layout_text(arena, &layout) : "none");
     }
     free(layout.items);
     return ok;
 }
 
 // Finds the function in the modules of the launch's artifact. *[function] stays NULL if none fits,
-// which is not said here, as [layouts] then tells what there is.
-static bool find_function(const struct wanted *wanted, CUfunction *function, const char **layouts)
+// which is not said here, as [misfits] then tells what there is.
+static bool find_function(const struct wanted *wanted, CUfunction *function, const char **misfits)
 {
     const struct rank_modules *modules = &wanted->rank->modules;
     uint32_t artifact = modules->artifact_of[wanted->launch->module.index];
-    *layouts = NULL;
+    *misfits = NULL;
     for (size_t i = 0; i < modules->count && *function == NULL; i++) {
         if (modules->artifact[i] != artifact) {
             continue;
@@ -77,37 +80,35 @@ static bool find_function(const struct wanted *wanted, CUfunction *function, con
         if (result == CUDA_ERROR_NOT_FOUND) {
             continue;
         }
-        bool matches = false;
-        const char *layout = NULL;
+        const char *misfit = NULL;
         if (!kern_cuda_check(wanted->rank->device, result, "cuModuleGetFunction", wanted->place,
                              wanted->diag) ||
-            !layout_matches(wanted, found, &matches, &layout)) {
+            !compare_layouts(wanted, found, &misfit)) {
             return false;
         }
-        if (matches) {
+        if (misfit == NULL) {
             *function = found;
+        } else if (*misfits == NULL) {
+            *misfits = misfit;
         } else {
-            *layouts =
-                kern_arena_print(&wanted->diag->arena, "%s%s(%s)", *layouts == NULL ? "" : *layouts,
-                                 *layouts == NULL ? "" : " and ", layout);
+            *misfits = kern_arena_print(&wanted->diag->arena, "%s; in other code of that name, %s",
+                                        *misfits, misfit);
         }
     }
     return true;
 }
 
-static bool report_unresolved(const struct wanted *wanted, const char *layouts)
+static bool report_unresolved(const struct wanted *wanted, const char *misfits)
 {
     const struct kern_launch *launch = wanted->launch;
-    if (layouts == NULL) {
+    if (misfits == NULL) {
         return kern_fail(wanted->diag, KERN_EXIT_ARTIFACT, wanted->place,
                          "module %s (%s) has no entry %s", wanted->module->name,
                          wanted->module->source, launch->entry);
     }
     return kern_fail(wanted->diag, KERN_EXIT_ARTIFACT, wanted->place,
-                     "the parameters of entry %s in module %s (%s) are %s, the manifest declares "
-                     "(%s)",
-                     launch->entry, wanted->module->name, wanted->module->source, layouts,
-                     rank_layout_declared(&wanted->diag->arena, launch));
+                     "entry %s of module %s (%s): %s", launch->entry, wanted->module->name,
+                     wanted->module->source, misfits);
 }
 
 // The index of [handle] in the rank's functions, where it is added if it is new.
@@ -205,13 +206,13 @@ static bool prepare_function(const struct kern_device *device, const struct rank
 static bool resolve_launch(struct wanted *wanted, uint32_t *index, uint64_t *vars)
 {
     CUfunction handle = NULL;
-    const char *layouts = NULL;
+    const char *misfits = NULL;
     wanted->module = &wanted->rank->manifest->modules[wanted->launch->module.index];
-    if (!find_function(wanted, &handle, &layouts)) {
+    if (!find_function(wanted, &handle, &misfits)) {
         return false;
     }
     if (handle == NULL) {
-        return report_unresolved(wanted, layouts);
+        return report_unresolved(wanted, misfits);
     }
     *index = function_index(wanted, handle);
     return note_needs(wanted, &wanted->rank->modules.functions[*index], vars);

@@ -54,13 +54,6 @@ uint32_t rank_layout_misfit(const struct rank_layout *layout, const struct kern_
     return layout->count == launch->n_params ? KERN_NONE : (uint32_t)index;
 }
 
-static const char *and_more(struct kern_arena *arena, const char *text, size_t count)
-{
-    return count <= PARAMS_IN_TEXT
-               ? text
-               : kern_arena_print(arena, "%s and %zu more", text, count - PARAMS_IN_TEXT);
-}
-
 const char *rank_layout_text(struct kern_arena *arena, const struct rank_layout *layout)
 {
     const char *text = "";
@@ -69,19 +62,9 @@ const char *rank_layout_text(struct kern_arena *arena, const struct rank_layout 
                                 (unsigned long long)layout->items[i].bytes,
                                 (unsigned long long)layout->items[i].offset);
     }
-    return and_more(arena, text, layout->count);
-}
-
-const char *rank_layout_declared(struct kern_arena *arena, const struct kern_launch *launch)
-{
-    const char *text = "";
-    for (size_t i = 0; i < launch->n_params && i < PARAMS_IN_TEXT; i++) {
-        char param[32];
-        text = kern_arena_print(arena, "%s%s%s: %u bytes", text, i == 0 ? "" : ", ",
-                                kern_param_text(&launch->params[i], param),
-                                kern_param_bytes(&launch->params[i]));
-    }
-    return and_more(arena, text, launch->n_params);
+    return layout->count <= PARAMS_IN_TEXT
+               ? text
+               : kern_arena_print(arena, "%s and %zu more", text, layout->count - PARAMS_IN_TEXT);
 }
 
 const char *rank_layout_misfit_text(struct kern_arena *arena, const struct rank_layout *layout,

@@ -30,10 +30,8 @@ void rank_layout_add(struct rank_layout *layout, uint64_t offset, uint64_t bytes
 // side lacks counts as such; KERN_NONE if all do.
 uint32_t rank_layout_misfit(const struct rank_layout *layout, const struct kern_launch *launch);
 
-// "8 bytes at 0, 4 bytes at 8"; of the declared ones "i64: 8 bytes, i32: 4 bytes". The texts live
-// in [arena].
+// "8 bytes at 0, 4 bytes at 8", in [arena].
 const char *rank_layout_text(struct kern_arena *arena, const struct rank_layout *layout);
-const char *rank_layout_declared(struct kern_arena *arena, const struct kern_launch *launch);
 
 // What is wrong with parameter [index], the misfit: "parameter 1 is declared i32, 4 bytes at 8; it
 // is 8 bytes at 8".

@@ -185,7 +185,9 @@ static void an_offset_counts_as_well_as_a_size(void **state)
     struct rank_fixture fixture = fixture_with("pw");
     load(&fixture, MANIFEST("i32", "32"), false);
     fixture_expect(&fixture, KERN_EXIT_ARTIFACT, "ops.o.impl.launches[0]",
-                   "(8 bytes at 0, 4 bytes at 16) and (8 bytes at 0, 8 bytes at 8)", "i32: 4 bytes",
+                   "parameter 1 is declared i32, 4 bytes at 8; it is 4 bytes at 16",
+                   "in other code of that name, parameter 1 is declared i32, 4 bytes at 8; it is "
+                   "8 bytes at 8",
                    NULL);
     assert_int_equal(driver.unloaded, 2);
     fixture_close(&fixture);

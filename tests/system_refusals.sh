@@ -105,7 +105,7 @@ refused 2 2 "no directory of kernels" "$minimal/model.json" --kernels "$files/ab
 # A kernel of other parameters than the launch declares: i64 for the i32 at the end.
 edit params 'm["ops"]["scale_f32"]["params"][4] = "i64"'
 everywhere 4 "parameters that are not the kernel's" "$files/params.json" --kernels "$minimal" -- \
-    "toy_scale_f32" "(8 bytes at 0, 8 bytes at 8, 4 bytes at 16, 4 bytes at 20, 4 bytes at 24)" "i64: 8 bytes"
+    "toy_scale_f32" "parameter 4 is declared i64, 8 bytes at 24; it is 4 bytes at 24"
 edit entry 'm["ops"]["scale_f32"]["impl"]["launches"][0]["entry"] = "toy_scale_f23"'
 everywhere 4 "an entry that the module does not have" "$files/entry.json" --kernels "$minimal" -- \
     "toy_scale_f23" "toy_scale.so"
