@@ -170,6 +170,23 @@ refused 4 2 "an expected output of another dtype" "$minimal/model.json" --input 
 refused 2 2 "no file of expected outputs" "$minimal/model.json" --check "$files/absent" -- "absent" "No such file"
 refused 2 2 "outputs that cannot be written" "$minimal/model.json" --output /proc/nope -- "/proc/nope"
 refused 2 2 "a report that cannot be written" "$minimal/model.json" --json /proc/nope -- "/proc/nope"
+mkdir "$files/checkpoint"
+cp "$inputs" "$files/checkpoint/model.safetensors"
+cp "$inputs" "$files/read-1"
+cp "$inputs" "$files/read-0"
+echo '[]' >"$files/vocab.json"
+refused 2 2 "a trace over weights in a directory" "$minimal/model.json" --weights "$files/checkpoint" \
+    --trace "$files/checkpoint/model.safetensors" -- "--trace" "would be written over"
+refused 2 2 "a report over what another rank reads" "$minimal/model.json" --input "$files/read-{rank}" \
+    --json "$files/read-1" -- "--json" "would be written over"
+refused 2 2 "a picture over the vocabulary" "$minimal/model.json" --generate 1 --prompt-ids 1 \
+    --vocab "$files/vocab.json" --picture "$files/vocab.json" -- "--picture" "would be written over"
+refused 2 2 "one file for two options" "$minimal/model.json" --json "$files/both" \
+    --trace "$files/../files/both" -- "--trace" "is written by --json already"
+refused 2 2 "one file for two options, one of each rank" "$minimal/model.json" \
+    --output "$files/both-{rank}" --picture "$files/both-1" -- "--picture" "is written by --output already"
+check "none of these files is there" eval '[ ! -e "$files/both" ] && [ ! -e "$files/both-1" ]'
+check "none of these files is changed" cmp "$inputs" "$files/checkpoint/model.safetensors"
 
 # --- the device
 if [ -z "$gpu" ]; then
