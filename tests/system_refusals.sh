@@ -185,8 +185,16 @@ refused 2 2 "one file for two options" "$minimal/model.json" --json "$files/both
     --trace "$files/../files/both" -- "--trace" "is written by --json already"
 refused 2 2 "one file for two options, one of each rank" "$minimal/model.json" \
     --output "$files/both-{rank}" --picture "$files/both-1" -- "--picture" "is written by --output already"
-check "none of these files is there" eval '[ ! -e "$files/both" ] && [ ! -e "$files/both-1" ]'
-check "none of these files is changed" cmp "$inputs" "$files/checkpoint/model.safetensors"
+
+# --- texts that are no names, and paths that are no text
+edit steering 'm["model"] = "a\x1b[31m\nb"; m["cut"] = {"id": "c\nd", "stages": 2, "stage": 0}'
+path=$files/$(printf 'not\377utf8').json
+cp "$files/steering.json" "$path"
+launch 1 "$path" --kernels "$minimal" --input "$inputs" --json "$files/utf8.json"
+check "a model that would steer a terminal: runs" ended_with 0
+check "a model that would steer a terminal: is shown as one harmless line" prints "model a?[31m?b "
+check "a path that is not UTF-8: the JSON is" python3 -B -c 'import json, sys
+assert json.load(open(sys.argv[1], encoding="utf-8"))["manifest"].endswith("not\ufffdutf8.json")' "$files/utf8.json"
 
 # --- the device
 if [ -z "$gpu" ]; then
@@ -220,4 +228,7 @@ export CUDA_VISIBLE_DEVICES=3
 refused 2 2 "one visible device for two ranks" "$minimal/model.json" -- "ranks 0 and 1" "same device" \
     "--share-devices"
 end_jobs
+check "one file for two options: it is not written" [ ! -e "$files/both" ]
+check "a trace over weights in a directory: they are as before" \
+    cmp "$inputs" "$files/checkpoint/model.safetensors"
 finish
