@@ -81,9 +81,7 @@ static bool in_range(char c, unsigned low, unsigned high)
     return (unsigned char)c >= low && (unsigned char)c <= high;
 }
 
-// The length of the UTF-8 sequence of several bytes at [text], or 0 if it is none (RFC 3629, the
-// table of section 4: no overlong forms, no surrogates, nothing above U+10FFFF).
-static size_t utf8_length(const char *text)
+size_t kern_json_utf8_length(const char *text)
 {
     unsigned char lead = (unsigned char)text[0];
     if (lead >= 0xc2 && lead <= 0xdf)
@@ -128,7 +126,7 @@ struct kern_json_token kern_json_string_token(const char *text)
             return wrong(text, *text ? "a control character in a string must be escaped"
                                      : "this string does not end");
         } else {
-            length = utf8_length(text);
+            length = kern_json_utf8_length(text);
             if (length == 0)
                 return wrong(text, "these bytes are not UTF-8");
         }

@@ -13,8 +13,12 @@ void kern_table_add(struct kern_table *table, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     kern_reserve(&table->cells, &table->capacity, table->count + 1, sizeof *table->cells);
-    table->cells[table->count++] = kern_arena_vprint(&table->arena, format, arguments);
+    char *cell = kern_arena_vprint(&table->arena, format, arguments);
     va_end(arguments);
+    for (char *c = cell; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    table->cells[table->count++] = cell;
 }
 
 // Characters of UTF-8: the bytes that continue one are not counted.

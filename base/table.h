@@ -17,7 +17,8 @@ struct kern_table {
     struct kern_arena arena;
 };
 
-// Adds the next cell, row by row; the first row is the heading.
+// Adds the next cell, row by row; the first row is the heading. Control characters become question
+// marks: a cell may come from a manifest, and must not break its row or steer a terminal.
 void kern_table_add(struct kern_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

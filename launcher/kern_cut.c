@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "launcher/kern.h"
 #include "launcher/points.h"
 #include "manifest/cut.h"
@@ -114,7 +115,9 @@ static void print_edges(struct kern_manifest *const *stages, size_t count)
 static void print_cut(struct kern_manifest *const *stages, const struct kern_points *points,
                       const char *path)
 {
-    printf("# model %s  %s: cut at ", stages[0]->model, path);
+    char model[KERN_TEXT_SHOWN];
+    printf("# model %s  %s: cut at ", kern_text_shorten(stages[0]->model, model, sizeof model),
+           path);
     for (size_t i = 0; i < points->count; i++)
         printf("%s%" PRIu64, i ? "," : "", points->values[i]);
     printf(", id %s\n#\n", stages[0]->cut->id);

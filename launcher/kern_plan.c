@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/table.h"
+#include "base/text.h"
 #include "launcher/kern.h"
 #include "launcher/usual.h"
 #include "manifest/footprint.h"
@@ -102,7 +103,9 @@ static void print_plan(const struct kern_manifest *manifest, const char *path,
                        const struct kern_footprint *footprint, uint64_t most)
 {
     const struct kern_provision_plan *provision = &footprint->provision;
-    printf("# model %s  %s: what each rank takes, vars at their max\n", manifest->model, path);
+    char model[KERN_TEXT_SHOWN];
+    printf("# model %s  %s: what each rank takes, vars at their max\n",
+           kern_text_shorten(manifest->model, model, sizeof model), path);
     if (manifest->n_states)
         printf("# states: %" PRIu64 " tokens in pages of %" PRIu64 ", %" PRIu64
                " sequence slots (a page and two slots are no sequence's)\n",

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "launcher/kern.h"
 
 static const char *axis_name(enum kern_axis axis)
@@ -39,12 +40,13 @@ void kern_summary_counts(const struct kern_manifest *manifest, FILE *file)
 
 static void print_head(const struct kern_manifest *manifest, const char *path, FILE *file)
 {
-    char hex[KERN_SHA256_HEX + 1];
+    char hex[KERN_SHA256_HEX + 1], text[KERN_TEXT_SHOWN];
     kern_sha256_to_hex(manifest->digest, hex);
-    fprintf(file, "# model %s  %s (sha256 %.12s)\n", manifest->model, path, hex);
+    fprintf(file, "# model %s  %s (sha256 %.12s)\n",
+            kern_text_shorten(manifest->model, text, sizeof text), path, hex);
     if (manifest->cut)
         fprintf(file, "# stage %" PRIu64 " of %" PRIu64 " of the cut %s\n", manifest->cut->stage,
-                manifest->cut->stages, manifest->cut->id);
+                manifest->cut->stages, kern_text_shorten(manifest->cut->id, text, sizeof text));
     fputs("# ", file);
     kern_summary_counts(manifest, file);
 }

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json_token.h"
+#include "base/memory.h"
 #include "launcher/generate.h"
 #include "launcher/report.h"
 
@@ -19,14 +21,30 @@ static const char *const variables[] = {
     "SLURM_NNODES",         "SLURM_RESTART_COUNT",
 };
 
+// JSON is UTF-8, which file names and the environment need not be: what is not becomes U+FFFD.
+static struct json_object *make_text(const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    struct kern_arena arena = {0};
+    char *clean = kern_arena_array(&arena, strlen(text) + 1, sizeof replacement), *end = clean;
+    while (*text) {
+        size_t length = (unsigned char)*text < 0x80 ? 1 : kern_json_utf8_length(text);
+        end = stpncpy(end, length ? text : replacement, length ? length : strlen(replacement));
+        text += length ? length : 1;
+    }
+    struct json_object *made = json_object_new_string_len(clean, (int)(end - clean));
+    kern_arena_free(&arena);
+    return made;
+}
+
 static void add_text(struct json_object *object, const char *key, const char *text)
 {
-    json_object_object_add(object, key, json_object_new_string(text));
+    json_object_object_add(object, key, make_text(text));
 }
 
 static void add_optional(struct json_object *object, const char *key, const char *text)
 {
-    json_object_object_add(object, key, text ? json_object_new_string(text) : NULL);
+    json_object_object_add(object, key, text ? make_text(text) : NULL);
 }
 
 static void add_count(struct json_object *object, const char *key, uint64_t count)

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "launcher/generate.h"
 #include "launcher/report.h"
 
@@ -13,10 +14,12 @@
 static void print_stages(const struct kern_run *run, FILE *file)
 {
     int size = run->stage.size;
+    char id[KERN_TEXT_SHOWN];
     if (run->n_stages == 1)
         return;
     fprintf(file, "# pipeline of %zu stages, cut %s, depth %llu\n", run->n_stages,
-            run->stages[0]->cut->id, (unsigned long long)run->options.depth);
+            kern_text_shorten(run->stages[0]->cut->id, id, sizeof id),
+            (unsigned long long)run->options.depth);
     for (size_t i = 0; i < run->n_stages; i++) {
         int first = (int)i * size;
         fprintf(file, "#   stage %zu on rank", i);
@@ -31,10 +34,10 @@ static void print_stages(const struct kern_run *run, FILE *file)
 static void print_head(const struct kern_report *report, FILE *file)
 {
     const struct kern_run *run = report->run;
-    char hex[KERN_SHA256_HEX + 1];
+    char hex[KERN_SHA256_HEX + 1], model[KERN_TEXT_SHOWN];
     kern_sha256_to_hex(run->manifest->digest, hex);
     fprintf(file, "# kern-rank %s  model %s  %s (sha256 %.12s)\n", KERN_VERSION,
-            run->manifest->model, run->path, hex);
+            kern_text_shorten(run->manifest->model, model, sizeof model), run->path, hex);
     print_stages(run, file);
     fprintf(file, "# %d rank%s on %d node%s  device %s: %s\n", run->world.size,
             run->world.size == 1 ? "" : "s", run->world.n_nodes, run->world.n_nodes == 1 ? "" : "s",

@@ -180,8 +180,8 @@ void kern_run_report(struct kern_run *run);
 // if it cannot be read, which rank 0 says in its diag. Collective.
 char *kern_run_broadcast(struct kern_run *run, const char *path, uint64_t limit, size_t *length);
 
-// launcher/paths.c: whether --output and --json lead to files that this run does not read, and each
-// rank to its own.
+// launcher/paths.c: whether --output, --json, --picture and --trace lead to files that can be
+// written, that this run does not read, and that differ, also between ranks.
 bool kern_run_check_paths(struct kern_run *run);
 
 // [pattern] with every "{rank}" replaced, in [arena].

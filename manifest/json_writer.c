@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_token.h"
+
 static void begin(struct kern_json *json)
 {
     if (json->comma)
@@ -25,26 +27,6 @@ void kern_json_close(struct kern_json *json, char bracket)
     json->comma = true;
 }
 
-// The bytes of the UTF-8 character at [text], 0 if there is none: not the start of one, cut short,
-// longer than it need be, a surrogate or beyond U+10FFFF.
-static size_t character(const unsigned char *text)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (*text < 0x80)
-        return 1;
-    size_t length = *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
-    uint32_t code = *text & (0x7fu >> length);
-    if (*text < 0xc0 || *text >= 0xf8)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    bool good = code >= least[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
-    return good ? length : 0;
-}
-
 static void put_escape(FILE *file, unsigned char c)
 {
     static const char controls[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
@@ -59,7 +41,7 @@ static void put_string(FILE *file, const char *text)
 {
     fputc('"', file);
     while (*text) {
-        size_t length = character((const unsigned char *)text);
+        size_t length = (unsigned char)*text < 0x80 ? 1 : kern_json_utf8_length(text);
         if (length == 0)
             fputs("\xef\xbf\xbd", file);
         else if (length == 1 && ((unsigned char)*text < 0x20 || *text == '"' || *text == '\\'))

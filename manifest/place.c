@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 // The most bytes of a message, and of a name in a place.
 enum { TEXT_MAX = 1024, NAME_SHOWN = 104 };
 
@@ -34,30 +36,11 @@ static void append(char text[KERN_PLACE_MAX], size_t *used, const char *format, 
         *used = KERN_PLACE_MAX - 1;
 }
 
-const char *kern_place_shorten(const char *name, char *text, size_t size)
-{
-    static const char more[] = "...";
-    size_t length = strnlen(name, size);
-    bool whole = length < size;
-    if (!whole) {
-        length = size - sizeof more;
-        // Not in the middle of a character.
-        while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
-            length--;
-    }
-    memcpy(text, name, length);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            text[i] = '?';
-    snprintf(text + length, size - length, "%s", whole ? "" : more);
-    return text;
-}
-
 static void append_name(char text[KERN_PLACE_MAX], size_t *used, const char *name)
 {
     char shown[NAME_SHOWN];
     const char *quote = is_plain(name) ? "" : "\"";
-    append(text, used, "%s%s%s", quote, kern_place_shorten(name, shown, sizeof shown), quote);
+    append(text, used, "%s%s%s", quote, kern_text_shorten(name, shown, sizeof shown), quote);
 }
 
 static void append_place(char text[KERN_PLACE_MAX], size_t *used, const struct kern_place *place)

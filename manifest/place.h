@@ -53,10 +53,6 @@ static inline struct kern_place kern_place_numbered(const struct kern_place *par
 // would be misread, are shortened and quoted.
 const char *kern_place_text(const struct kern_place *place, char text[KERN_PLACE_MAX]);
 
-// Copies [name] into [text] of [size] bytes, ending it in an ellipsis if it is too long; control
-// characters become question marks, since what is printed on a terminal must not steer it.
-const char *kern_place_shorten(const char *name, char *text, size_t size);
-
 // Adds an error at [place] for [rule], as kern_error_rule does.
 void kern_place_error(struct kern_diag *diag, const char *rule, uint64_t order,
                       const struct kern_place *place, const char *format, ...)

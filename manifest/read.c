@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "manifest/suggest.h"
 
 enum { LIST_MAX = 400 };
@@ -17,7 +18,7 @@ const char *kern_number_text(const struct kern_json_number *number, char text[48
     return text;
 }
 
-// The first characters of a string, as kern_place_shorten has them.
+// The first characters of a string, as kern_text_shorten has them.
 static const char *shorten_string(const struct kern_reader *reader,
                                   const struct kern_json_node *json, char shown[48])
 {
@@ -26,7 +27,7 @@ static const char *shorten_string(const struct kern_reader *reader,
     memcpy(start, kern_json_chars(&reader->document, json), size);
     start[size] = '\0';
     // A full [start] is shortened only if there is more of the string.
-    return kern_place_shorten(start, shown, json->size < sizeof start ? 48 : 47);
+    return kern_text_shorten(start, shown, json->size < sizeof start ? 48 : 47);
 }
 
 const char *kern_found(const struct kern_reader *reader, const struct kern_json_node *json,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "manifest/serving_parts.h"
 
 // What a buffer with a role is laid out over: an axis, or a constant where the axis is NONE.
@@ -51,7 +52,7 @@ static const char *shape_text(const struct kern_buffer *buffer, char text[SHAPE_
         const struct kern_dim *dim = &buffer->shape[i];
         char name[NAME];
         if (dim->var.name)
-            kern_place_shorten(dim->var.name, name, sizeof name);
+            kern_text_shorten(dim->var.name, name, sizeof name);
         else
             snprintf(name, sizeof name, "%" PRIu64, dim->extent);
         used += (size_t)snprintf(text + used, SHAPE_TEXT - used, "%s%s", i ? ", " : "[", name);

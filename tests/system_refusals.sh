@@ -170,6 +170,31 @@ refused 4 2 "an expected output of another dtype" "$minimal/model.json" --input 
 refused 2 2 "no file of expected outputs" "$minimal/model.json" --check "$files/absent" -- "absent" "No such file"
 refused 2 2 "outputs that cannot be written" "$minimal/model.json" --output /proc/nope -- "/proc/nope"
 refused 2 2 "a report that cannot be written" "$minimal/model.json" --json /proc/nope -- "/proc/nope"
+mkdir "$files/checkpoint"
+cp "$inputs" "$files/checkpoint/model.safetensors"
+cp "$inputs" "$files/read-1"
+cp "$inputs" "$files/read-0"
+echo '[]' >"$files/vocab.json"
+refused 2 2 "a trace over weights in a directory" "$minimal/model.json" --weights "$files/checkpoint" \
+    --trace "$files/checkpoint/model.safetensors" -- "--trace" "would be written over"
+refused 2 2 "a report over what another rank reads" "$minimal/model.json" --input "$files/read-{rank}" \
+    --json "$files/read-1" -- "--json" "would be written over"
+refused 2 2 "a picture over the vocabulary" "$minimal/model.json" --generate 1 --prompt-ids 1 \
+    --vocab "$files/vocab.json" --picture "$files/vocab.json" -- "--picture" "would be written over"
+refused 2 2 "one file for two options" "$minimal/model.json" --json "$files/both" \
+    --trace "$files/../files/both" -- "--trace" "is written by --json already"
+refused 2 2 "one file for two options, one of each rank" "$minimal/model.json" \
+    --output "$files/both-{rank}" --picture "$files/both-1" -- "--picture" "is written by --output already"
+
+# --- texts that are no names, and paths that are no text
+edit steering 'm["model"] = "a\x1b[31m\nb"; m["cut"] = {"id": "c\nd", "stages": 2, "stage": 0}'
+path=$files/$(printf 'not\377utf8').json
+cp "$files/steering.json" "$path"
+launch 1 "$path" --kernels "$minimal" --input "$inputs" --json "$files/utf8.json"
+check "a model that would steer a terminal: runs" ended_with 0
+check "a model that would steer a terminal: is shown as one harmless line" prints "model a?[31m?b "
+check "a path that is not UTF-8: the JSON is" python3 -B -c 'import json, sys
+assert json.load(open(sys.argv[1], encoding="utf-8"))["manifest"].endswith("not\ufffdutf8.json")' "$files/utf8.json"
 
 # --- the device
 if [ -z "$gpu" ]; then
@@ -203,4 +228,7 @@ export CUDA_VISIBLE_DEVICES=3
 refused 2 2 "one visible device for two ranks" "$minimal/model.json" -- "ranks 0 and 1" "same device" \
     "--share-devices"
 end_jobs
+check "one file for two options: it is not written" [ ! -e "$files/both" ]
+check "a trace over weights in a directory: they are as before" \
+    cmp "$inputs" "$files/checkpoint/model.safetensors"
 finish
