@@ -23,17 +23,23 @@ bool kern_deadline_passed(uint64_t deadline)
     return deadline != KERN_NO_DEADLINE && kern_now() > deadline;
 }
 
-void kern_relax(unsigned round)
+void kern_relax(struct kern_patience *patience)
 {
-    // With more ranks than cores whoever is awaited may need this very core, so pauses are few.
-    enum { PAUSES = 100, YIELDS = 2000, SLEEP_NS = 50000 };
-    if (round < PAUSES) {
+    // With more ranks than cores whoever is awaited may need this very core, so pauses are few. And
+    // beside processes that compute, to give the processor away costs a time slice each time.
+    enum { PAUSES = 100, PATIENCE_NS = 2000000, SLEEP_NS = 50000 };
+    if (patience->looks < PAUSES) {
+        patience->looks++;
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
-    } else if (round < YIELDS) {
-        sched_yield();
-    } else {
-        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+        return;
     }
+    uint64_t now = kern_now();
+    if (!patience->since)
+        patience->since = now;
+    if (now - patience->since < PATIENCE_NS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }

@@ -19,8 +19,14 @@ uint64_t kern_deadline_in(double seconds);
 // Whether [deadline] lies in the past.
 bool kern_deadline_passed(uint64_t deadline);
 
-// Waits a little between two looks at something: a few pauses first, then the processor is given
-// away, and after about a millisecond in all, short sleeps. [round] counts the looks, from 0.
-void kern_relax(unsigned round);
+// A wait that looks at something again and again; it begins as {0}.
+struct kern_patience {
+    unsigned looks;
+    uint64_t since; // the first look after which the processor was given away
+};
+
+// Waits a little between two looks: a few pauses first, then the processor is given away, and after
+// some milliseconds, short sleeps.
+void kern_relax(struct kern_patience *patience);
 
 #endif

@@ -77,7 +77,8 @@ static bool poll_comm(const struct kern_communicators *all, const struct kern_gr
                       struct kern_diag *diag)
 {
     uint64_t deadline = kern_deadline_in(all->world->timeout);
-    for (unsigned round = 0; *result == ncclInProgress; round++) {
+    struct kern_patience patience = {0};
+    while (*result == ncclInProgress) {
         if (kern_deadline_passed(deadline)) {
             kern_wait_overdue();
             return kern_fail(diag, KERN_EXIT_PEER, place->name,
@@ -88,7 +89,7 @@ static bool poll_comm(const struct kern_communicators *all, const struct kern_gr
         if (kern_world_alarm_raised(all->world))
             return kern_fail(diag, KERN_EXIT_PEER, place->name,
                              "%s was given up since another rank failed", function);
-        kern_relax(round);
+        kern_relax(&patience);
         ncclResult_t asked = all->device->nccl.ncclCommGetAsyncError(comm, result);
         *result = asked == ncclSuccess ? *result : asked;
     }

@@ -26,6 +26,7 @@ KERN_DEVICE void wait_for(const uint64_t *flag, uint64_t count, int64_t timeout_
                           uint64_t phase, struct kern_edge_board *board, uint64_t *failed)
 {
     const uint64_t deadline = kern_clock_ns() + (uint64_t)timeout_ns;
+    kern_spin_begin();
     while (kern_load_acquire_system(flag) < count) {
         if (kern_clock_ns() >= deadline) {
             *failed = phase;

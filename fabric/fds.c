@@ -174,14 +174,15 @@ bool kern_fds_send(struct kern_fds *fds, uint32_t member, const int *fd, size_t 
         header->cmsg_len = CMSG_LEN(sizeof(int) * count);
         memcpy(CMSG_DATA(header), fd, sizeof(int) * count);
     }
-    for (unsigned round = 0;; round++) {
+    struct kern_patience patience = {0};
+    for (;;) {
         if (sendmsg(fds->to[member], &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
             return true;
         // The user's descriptors in flight are counted together: others must receive theirs first.
         bool full = errno == EAGAIN || errno == ETOOMANYREFS || errno == EINTR || errno == ENOBUFS;
         if (!full || kern_deadline_passed(fds->deadline))
             return fail_member(fds, member, "sending file descriptors to", strerror(errno), diag);
-        kern_relax(round);
+        kern_relax(&patience);
     }
 }
 

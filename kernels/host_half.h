@@ -127,6 +127,11 @@ KERN_DEVICE uint64_t kern_clock_ns(void)
     return kern_host_clock_ns();
 }
 
+KERN_DEVICE void kern_spin_begin(void)
+{
+    kern_host_spin_begin();
+}
+
 KERN_DEVICE void kern_spin_hint(void)
 {
     kern_host_spin();

@@ -11,14 +11,17 @@
 #include "kernels/host_fibers.h"
 
 // Eight ranks on two cores stand still for a scheduler tick per round when they only pause, so a
-// wait gives the core away after this many hints.
-enum { HINTS_PER_YIELD = 64 };
+// wait gives the core away after so many hints. One that lasts sleeps instead: who gives the core
+// away may forfeit a whole time slice (Linux 6.18 does that), and beside processes that compute a
+// wait that does nothing else comes to look at its flag every ten milliseconds, or not for seconds.
+enum { HINTS_PER_YIELD = 64, PATIENCE_NS = 200000, SLEEP_NS = 50000 };
 
 // The launch that this thread runs.
 struct launch {
     struct kern_host_fibers *fibers; // NULL while threads run by plain loops
     jmp_buf trap;                    // where a trap of a plain thread goes
-    unsigned hints;
+    unsigned hints;                  // of this wait
+    uint64_t since;                  // when it first gave the core away
 };
 
 __thread struct kern_host_lane kern_lane;
@@ -119,10 +122,28 @@ void kern_host_barrier(void)
     }
 }
 
+void kern_host_spin_begin(void)
+{
+    current->hints = 0;
+}
+
+static void give_way(void)
+{
+    const uint64_t now = kern_host_clock_ns();
+    if (current->hints == HINTS_PER_YIELD) {
+        current->since = now;
+    }
+    if (now - current->since < PATIENCE_NS) {
+        sched_yield();
+    } else {
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    }
+}
+
 void kern_host_spin(void)
 {
     if (++current->hints % HINTS_PER_YIELD == 0) {
-        sched_yield();
+        give_way();
     } else if (!current->fibers || !kern_host_fibers_yield(current->fibers)) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();

@@ -53,8 +53,10 @@ void kern_host_enter_block(const struct kern_host_grid *grid, uint64_t index);
 // because the kernel was declared in a way that promised no barrier.
 void kern_host_barrier(void);
 
-// Lets another fiber of the block run, and every so often another process.
+// Lets another fiber of the block run, every so often another process, and sleeps for a moment
+// where the wait has lasted since _begin, or since the launch, which counts as one wait without.
 void kern_host_spin(void);
+void kern_host_spin_begin(void);
 
 uint64_t kern_host_clock_ns(void);
 

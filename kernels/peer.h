@@ -32,6 +32,7 @@ KERN_DEVICE bool kern_reached(uint32_t seen, uint32_t epoch)
 // Waits until the flag has reached the epoch. False: the deadline came first.
 KERN_DEVICE bool kern_wait_epoch(const uint32_t *flag, uint32_t epoch, uint64_t deadline)
 {
+    kern_spin_begin();
     while (!kern_reached(kern_load_acquire_system(flag), epoch)) {
         if (kern_clock_ns() >= deadline) {
             return false;
@@ -51,6 +52,7 @@ KERN_DEVICE uint64_t kern_flag(uint32_t epoch, uint32_t number)
 KERN_DEVICE bool kern_wait_flag(const uint64_t *flag, uint32_t epoch, uint64_t deadline,
                                 uint32_t *number)
 {
+    kern_spin_begin();
     for (;;) {
         const uint64_t seen = kern_load_acquire_system(flag);
         if (kern_reached((uint32_t)(seen >> 32), epoch)) {

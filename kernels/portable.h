@@ -88,6 +88,11 @@ KERN_DEVICE uint64_t kern_clock_ns(void)
     return ns;
 }
 
+// Says that a waiting loop begins, whose first looks are to be quick ones.
+KERN_DEVICE void kern_spin_begin(void)
+{
+}
+
 // Says inside a waiting loop that another thread or rank should get on.
 KERN_DEVICE void kern_spin_hint(void)
 {

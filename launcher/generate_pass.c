@@ -42,7 +42,8 @@ static bool await(struct kern_run *run, MPI_Request *request, int from)
     uint64_t deadline =
         kern_deadline_in(run->options.timeout > 0 ? run->options.timeout + GRACE : 0);
     const char *host = run->world.members[from].host;
-    for (unsigned round = 0;; round += round < UINT32_MAX) {
+    struct kern_patience patience = {0};
+    for (;;) {
         int came = 0;
         enum kern_edge_phase phase;
         MPI_Test(request, &came, MPI_STATUS_IGNORE);
@@ -66,7 +67,7 @@ static bool await(struct kern_run *run, MPI_Request *request, int from)
                              run->world.members[run->world.rank].host, run->options.timeout,
                              run->stage.count - 1, from, host);
         }
-        kern_relax(round);
+        kern_relax(&patience);
     }
 }
 

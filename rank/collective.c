@@ -141,8 +141,9 @@ static ncclResult_t call(struct kern_rank *rank, const struct rank_builtin *buil
 static ncclResult_t await_enqueued(struct kern_rank *rank, ncclComm_t comm, ncclResult_t result)
 {
     uint64_t deadline = kern_deadline_in(ENQUEUE_SECONDS);
-    for (unsigned round = 0; result == ncclInProgress && !kern_deadline_passed(deadline); round++) {
-        kern_relax(round);
+    struct kern_patience patience = {0};
+    while (result == ncclInProgress && !kern_deadline_passed(deadline)) {
+        kern_relax(&patience);
         ncclResult_t asked = rank->device->nccl.ncclCommGetAsyncError(comm, &result);
         result = asked == ncclSuccess ? result : asked;
     }

@@ -6,9 +6,6 @@
 
 #include "base/clock.h"
 
-// Looks at the end event before the caller is asked whether to go on, which may cost a message.
-#define ROUNDS_BEFORE_ASKING 100
-
 static bool launch_kernel(struct kern_rank *rank, const struct rank_launch *launch,
                           struct kern_diag *diag)
 {
@@ -235,7 +232,9 @@ bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
     }
     const struct rank_item *item = &rank->items[rank->waited % rank->most_in_flight];
     const char *place = item->program->place;
-    for (unsigned round = 0;; round += round < UINT32_MAX) {
+    // Whether to go on is asked once the first quick looks are over: that may cost a message.
+    struct kern_patience patience = {0};
+    for (;;) {
         CUresult result = rank->device->cu.cuEventQuery(item->last);
         if (result == CUDA_SUCCESS) {
             rank->waited++;
@@ -246,12 +245,12 @@ bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
             return kern_fail(diag, KERN_EXIT_DEVICE, place, "it failed on the device; %s",
                              issued_text(item, diag));
         }
-        if (round >= ROUNDS_BEFORE_ASKING && !rank_communicators_sound(rank, item->program, diag)) {
+        if (patience.since != 0 && !rank_communicators_sound(rank, item->program, diag)) {
             return kern_fail(diag, KERN_EXIT_PEER, place, "a collective of it failed; %s",
                              issued_text(item, diag));
         }
         enum kern_wait answer = KERN_WAIT_ON;
-        if (interrupt != NULL && round >= ROUNDS_BEFORE_ASKING) {
+        if (interrupt != NULL && patience.since != 0) {
             answer = interrupt->asked(interrupt->context);
         }
         if (kern_deadline_passed(deadline) || answer == KERN_WAIT_LATE) {
@@ -261,7 +260,7 @@ bool kern_rank_wait(struct kern_rank *rank, uint64_t deadline,
             return kern_fail(diag, KERN_EXIT_PEER, place, "the wait for it was ended; %s",
                              issued_text(item, diag));
         }
-        kern_relax(round);
+        kern_relax(&patience);
     }
 }
 

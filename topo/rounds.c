@@ -51,8 +51,9 @@ void kern_rounds_await(struct kern_rounds *rounds, MPI_Request *request, const c
 {
     int done = 0;
     kern_wait_begin(rounds->world, what);
-    for (unsigned round = 0; !done; round += round < UINT32_MAX) {
-        kern_relax(round);
+    struct kern_patience patience = {0};
+    while (!done) {
+        kern_relax(&patience);
         enter(rounds, false);
         if (has_ended(rounds))
             kern_wait_begin(rounds->world, what);
@@ -64,14 +65,15 @@ void kern_rounds_await(struct kern_rounds *rounds, MPI_Request *request, const c
 void kern_rounds_finish(struct kern_rounds *rounds, const char *what)
 {
     kern_wait_begin(rounds->world, what);
-    for (unsigned round = 0;; round += round < UINT32_MAX) {
+    struct kern_patience patience = {0};
+    for (;;) {
         enter(rounds, true);
         if (has_ended(rounds)) {
             if (rounds->all)
                 break;
             kern_wait_begin(rounds->world, what);
         }
-        kern_relax(round);
+        kern_relax(&patience);
     }
     kern_wait_end(rounds->world);
 }

@@ -81,11 +81,12 @@ bool kern_world_await(const struct kern_world *world, MPI_Request *request, cons
     uint64_t deadline = kern_deadline_in(kern_wait_limit(world));
     int done = 0;
     kern_poll_begin(world, what);
-    for (unsigned round = 0;; round++) {
+    struct kern_patience patience = {0};
+    for (;;) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (done || kern_deadline_passed(deadline))
             break;
-        kern_relax(round);
+        kern_relax(&patience);
     }
     kern_wait_end(world);
     if (!done)
