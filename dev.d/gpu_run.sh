@@ -183,6 +183,7 @@ machine | tee "$work/machine"
 modules
 driven minimal 1
 driven ep1 1
+driven neighbour 2
 for ranks in 2 4; do
     [ -z "$smallest" ] || [ $ranks = 2 ] || continue
     driven "barrier$ranks" $ranks
@@ -190,6 +191,7 @@ for ranks in 2 4; do
     driven "ep$ranks" $ranks
 done
 if [ -z "$smallest" ]; then
+    driven neighbour4 4
     driven barrier 8
     driven allreduce 8
     driven ep 8

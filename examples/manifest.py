@@ -120,7 +120,10 @@ class Manifest:
 
     def module(self, name):
         artifact = self.out / f"{name}.so"
-        shutil.copyfile(self.kernels / artifact.name, artifact)
+        built = self.kernels / artifact.name
+        require(built.is_file(), f"there is no {built}; --kernels is the directory of the built "
+                                 "kernels, build/kernels after ./dev build")
+        shutil.copyfile(built, artifact)
         digest = hashlib.sha256(artifact.read_bytes()).hexdigest()
         self.json["modules"][name] = {"source": artifact.name, "sha256": digest}
 

@@ -20,7 +20,7 @@ generate() { # NAME OUT OPTIONS…
 
 small=(--experts 8 --top-k 2 --hidden 16 --inner 8)
 
-for name in minimal barrier allreduce; do
+for name in minimal neighbour barrier allreduce; do
     generate $name $name-a
     generate $name $name-b
     diff -r "$work/$name-a" "$work/$name-b" || fail "$name: two runs differ"
@@ -75,6 +75,15 @@ for wrong in "--ranks 3" "--top-k 9" "--hidden 12"; do
         fail "ep: $wrong is accepted"
     fi
     grep -q -- '--' "$work/stderr" || fail "ep: $wrong is refused without saying why"
+done
+for name in minimal neighbour chain barrier allreduce ep p2p; do
+    if python3 -B "$KERN_SOURCE/examples/$name/generate.py" --kernels "$work/nowhere" \
+        --out "$work/wrong" 2>"$work/stderr"; then
+        fail "$name: a wrong --kernels is accepted"
+    fi
+    grep -q "^generate.py: there is no $work/nowhere/.*\.so; --kernels is " "$work/stderr" ||
+        fail "$name: a wrong --kernels is refused without saying why"
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] || fail "$name: a wrong --kernels is not told in one line"
 done
 for out in checkpoint-a checkpoint-b; do
     python3 -B "$KERN_SOURCE/examples/llama/random_checkpoint.py" --out "$work/$out"

@@ -130,12 +130,15 @@ def main():
     check_steps(root / "minimal")
     for name in ("barrier", "barrier2", "barrier4"):
         check_steps(root / name)
+    for name in ("neighbour", "neighbour4"):
+        check_steps(root / name, vary="rotate")
     for name in ("allreduce", "allreduce2", "allreduce4"):
         check_steps(root / name, vary="double")
     examples = {name: check_steps(root / name, TOLERANCE, "rotate")
                 for name in ("ep", "ep1", "ep2", "ep4")}
     check_same_on_any_number_of_ranks(examples)
     check_missing_rank(root / "barrier4", ["error"], 3)
+    check_missing_rank(root / "neighbour", ["error"], 1)
     check_missing_rank(root / "allreduce4", ["error_f32", "error_bf16"], 0)
     check_missing_rank(root / "ep4", ["error"], 2)
 

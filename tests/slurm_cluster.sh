@@ -11,7 +11,8 @@ done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: a cluster needs root"; exit 77; }
 work=$(mktemp -d "$KERN_BUILD/slurm_cluster.XXXXXX")
 trap '"$cluster" down; rm -rf "$work"' EXIT
-"$cluster" up
+# To a file: the daemons keep what they were started with open.
+"$cluster" up >"$work/up"
 eval "$("$cluster" env)"
 failed=0
 
@@ -24,6 +25,11 @@ expect() { # $1: what, $2: expected code, $3: code, $4: words, $5: file with the
         failed=1
     fi
 }
+
+expect "what is up and how to use it is said" 0 0 "^2 nodes are up: eval " "$work/up"
+code=0
+"$cluster" --help >"$work/out" 2>&1 || code=$?
+expect "--help has a word on each verb" 0 "$code" "crash NODE  *end everything" "$work/out"
 
 ep=$KERN_BUILD/examples/ep
 ep_run=("$KERN_BUILD/bin/kern-rank" --device emu "$ep/model.json" --weights "$ep/weights.safetensors"

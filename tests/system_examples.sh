@@ -85,6 +85,8 @@ run_example() {
 }
 
 run_example minimal 1
+run_example neighbour 2
+run_example neighbour4 4
 for name in barrier allreduce ep; do
     run_example "${name}2" 2
     run_example "${name}4" 4

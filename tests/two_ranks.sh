@@ -27,7 +27,7 @@ refused() {
     check "$2: no sanitizer reports" sh -c "! grep -E 'Sanitizer|runtime error' '$run/err'"
 }
 
-for way in "1 minimal" "2 barrier2" "2 allreduce2" "2 ep2"; do
+for way in "1 minimal" "2 neighbour" "2 barrier2" "2 allreduce2" "2 ep2"; do
     read -r ranks name <<<"$way"
     for graphs in off on; do
         # shellcheck disable=SC2046
