@@ -12,6 +12,7 @@
 #include "device/abi/nccl_functions.h"
 #include "emu/internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ __attribute__((destructor)) static void write_counts(void)
     fclose(lines);
     int fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0 || write(fd, text, length) != (ssize_t)length) {
-        perror(file);
+        emu_log("KERN_EMU_CALLS=%s: %s", file, strerror(errno));
     }
     if (fd >= 0) {
         close(fd);

@@ -9,6 +9,16 @@
 // The slots, and before them a line of its own for the flag.
 enum { HEAD = 64 };
 
+// Everybody is at the start, those as well who never get to say so.
+static void clear(struct kern_board *board, char *base, size_t bytes)
+{
+    memset(base, 0, bytes);
+    for (int i = 0; i < board->count; i++) {
+        snprintf(board->slots[i].phase, sizeof board->slots[i].phase, "start");
+        board->slots[i].since = kern_now();
+    }
+}
+
 void kern_board_open(struct kern_board *board, MPI_Comm node, int local_rank, int local_size)
 {
     MPI_Aint mine = 0, bytes;
@@ -20,12 +30,11 @@ void kern_board_open(struct kern_board *board, MPI_Comm node, int local_rank, in
         mine = HEAD + (MPI_Aint)sizeof *board->slots * local_size;
     MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node, &base, &board->window);
     MPI_Win_shared_query(board->window, 0, &bytes, &unit, &base);
-    if (local_rank == 0)
-        memset(base, 0, (size_t)mine);
     board->told = (int *)(void *)base;
     board->slots = (struct kern_board_slot *)(void *)(base + HEAD);
+    if (local_rank == 0)
+        clear(board, base, (size_t)mine);
     MPI_Barrier(node);
-    kern_board_phase(board, "start");
 }
 
 void kern_board_close(struct kern_board *board)
