@@ -122,6 +122,14 @@ KERN_DEVICE void kern_store_release_system(uint64_t *p, uint64_t v)
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 
+// The first thread of a block copies all of it; the C library's copy is wider than a loop of packs.
+KERN_DEVICE void kern_host_copy_block(void *to, const void *from, size_t bytes)
+{
+    if (threadIdx.x == 0) {
+        __builtin_memcpy(to, from, bytes);
+    }
+}
+
 KERN_DEVICE uint64_t kern_clock_ns(void)
 {
     return kern_host_clock_ns();

@@ -80,17 +80,6 @@ KERN_DEVICE bool kern_last_block(uint32_t *arrived)
     return true;
 }
 
-// Copies `packs` times 16 bytes by the threads of this block.
-KERN_DEVICE void kern_copy_block(void *to, const void *from, int64_t packs)
-{
-    kern_pack *target = static_cast<kern_pack *>(to);
-    const kern_pack *source = static_cast<const kern_pack *>(from);
-    KERN_BLOCK_RANGE(i, packs)
-    {
-        target[i] = source[i];
-    }
-}
-
 // Element `index` of the array of T that starts at the address peers[rank].
 template <typename T> KERN_DEVICE T *kern_peer(const uint64_t *peers, int32_t rank, int64_t index)
 {

@@ -132,6 +132,19 @@ struct alignas(16) kern_pack {
     uint32_t word[4];
 };
 
+// Copies `packs` times 16 bytes, which do not overlap, by the threads of this block.
+KERN_DEVICE void kern_copy_block(void *to, const void *from, int64_t packs)
+{
+#ifdef __CUDACC__
+    KERN_BLOCK_RANGE(i, packs)
+    {
+        static_cast<kern_pack *>(to)[i] = static_cast<const kern_pack *>(from)[i];
+    }
+#else
+    kern_host_copy_block(to, from, (size_t)packs * sizeof(kern_pack));
+#endif
+}
+
 // A bfloat16: the upper half of an IEEE single.
 struct kern_bf16 {
     uint16_t bits;

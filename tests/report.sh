@@ -31,6 +31,9 @@ check "no fabric: the reason is printed" prints '# shared memory: file descripto
 launch 1 "$examples/minimal/model.json" -n 3 --json "$run/report.json"
 check "one rank: no spread" json "$run/report.json" \
     'all(p["spread_ns"]["max"] == 0 for p in r["programs"]) and r["groups"] == []'
+check "one rank: which inputs were made up" prints "# inputs made up from their domains: x_bf16, x_f32; --seed 1"
+launch 1 "$examples/minimal/model.json" -n 3 --input "$examples/minimal/inputs-0.safetensors"
+check "inputs from a file: none was made up" eval "! prints 'made up'"
 
 by_way=(sh -c 'exec "$@" >/dev/full' sh)
 launch 2 "$examples/barrier2/model.json" -n 3 --json "$run/full.json"
