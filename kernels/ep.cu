@@ -8,7 +8,8 @@
 //   ep_dispatch_recv   waits for every rank, then lists what arrived for each expert of this rank
 //   (the experts, over those lists)
 //   ep_combine_send    pushes each selection's result row back to the rank of its token
-//   ep_combine_recv    waits for every rank, then adds up each token's rows with its weights
+//   ep_combine_recv    waits for every rank, then adds up each token's rows with its weights; those
+//                      of its own experts it takes from where they are
 //
 // A selection is one (token, k): the k-th expert of the token. Rank r owns experts [r * experts /
 // ranks, (r + 1) * experts / ranks). An expert id outside [0, experts) selects nothing. Rows travel
@@ -24,7 +25,7 @@
 //   flags        u64  [2][ranks]                    epoch and number; [0] sent tokens, [1] returned
 //
 // are carries, exported, and each has a peer array. recv_*[slot] is written by the slot's source,
-// flags[.][r] by rank r, a row of `returned` by the owner of its expert.
+// flags[.][r] by rank r, a row of `returned` by the owner of its expert if that is another rank.
 //
 //   state        u32  [3]                           carry, this rank's own words, zero after load
 //   error        i32  [1]                           0, or 1 + the highest rank that was missed
@@ -207,9 +208,12 @@ KERN_KERNEL void ep_combine_send(const float *expert_out, const int32_t *counts,
     const int32_t *list = selections + (int64_t)expert * ranks * per_rank;
     for (int32_t i = (int32_t)blockIdx.x; i < counts[expert]; i += (int32_t)gridDim.x) {
         const int32_t selection = list[i];
+        const int32_t source = selection / per_rank;
         const int64_t row = selection % per_rank;
-        kern_copy_block(kern_peer<float>(returned_peers, selection / per_rank, row * hidden),
-                        expert_out + (int64_t)selection * hidden, hidden / 4);
+        if (source != rank) {
+            kern_copy_block(kern_peer<float>(returned_peers, source, row * hidden),
+                            expert_out + (int64_t)selection * hidden, hidden / 4);
+        }
     }
     __syncthreads();
     if (threadIdx.x == 0 && kern_last_block(&state[RETURNED]) && *error == 0) {
@@ -221,12 +225,16 @@ KERN_KERNEL void ep_combine_send(const float *expert_out, const int32_t *counts,
 }
 
 // One block per token, or fewer: blocks take tokens in turn.
-KERN_KERNEL void ep_combine_recv(const float *returned, const int32_t *expert_ids,
-                                 const float *weights, const uint64_t *flags, const uint32_t *state,
-                                 int32_t *error, float *y, int32_t ranks, int32_t experts,
-                                 int32_t top_k, int32_t hidden, int32_t tokens, int64_t timeout_ns)
+KERN_KERNEL void ep_combine_recv(const float *expert_out, const float *returned,
+                                 const int32_t *expert_ids, const float *weights,
+                                 const uint64_t *flags, const uint32_t *state, int32_t *error,
+                                 float *y, int32_t rank, int32_t ranks, int32_t experts,
+                                 int32_t top_k, int32_t hidden, int32_t tokens, int32_t max_tokens,
+                                 int64_t timeout_ns)
 {
     KERN_SHARED(struct ep_wait_shared, shared);
+    const int32_t owned = experts / ranks;
+    const float *own = expert_out + (int64_t)rank * max_tokens * top_k * hidden;
     if (!ep_wait(flags + ranks, state[EPOCH], ranks, timeout_ns, error, shared)) {
         return;
     }
@@ -238,7 +246,8 @@ KERN_KERNEL void ep_combine_recv(const float *returned, const int32_t *expert_id
             for (int32_t k = 0; k < top_k; k++) {
                 const int32_t id = expert_ids[first + k];
                 if (id >= 0 && id < experts) {
-                    const float *row = returned + (first + k) * hidden;
+                    const bool here = id >= rank * owned && id < (rank + 1) * owned;
+                    const float *row = (here ? own : returned) + (first + k) * hidden;
                     sum = sum + kern_load8(row + pack * KERN_LANES) * weights[first + k];
                 }
             }

@@ -116,10 +116,10 @@ def declare_exchange(m, args):
             ),
             launch(
                 "ep", "ep_combine_recv", ["tokens"], 64,
-                params=["in buffer<f32>", "in buffer<i32>", "in buffer<f32>", "in buffer<u64>",
-                        "in buffer<u32>", "inout buffer<i32>", "out buffer<f32>",
-                        "i32", "i32", "i32", "i32", "i32", "i64"],
-                args=forward(3, 9, 10, 5, 7, 8, 11, 13, 14, 15, 16, 17, 19),
+                params=["in buffer<f32>", "in buffer<f32>", "in buffer<i32>", "in buffer<f32>",
+                        "in buffer<u64>", "in buffer<u32>", "inout buffer<i32>", "out buffer<f32>",
+                        "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i64"],
+                args=forward(0, 3, 9, 10, 5, 7, 8, 11, 12, 13, 14, 15, 16, 17, 18, 19),
             ),
         ],
     )
