@@ -6,10 +6,13 @@
 
 #include <stdbool.h>
 
-enum { PAGE = 4096, MIB = 1 << 20, BYTES = 64 * MIB };
+#define PAGE ((size_t)4096)
+#define MIB ((size_t)1 << 20)
+#define BYTES (64 * MIB)
 
 // A range whose ends are not at those of pages, and what lies in it and on both sides of it.
-enum { BEGIN = 3 * MIB + 5, END = 61 * MIB - 7 };
+#define BEGIN (3 * MIB + 5)
+#define END (61 * MIB - 7)
 static const size_t inside[] = {BEGIN, BEGIN + 4 * MIB, BEGIN + 4 * MIB + PAGE, 32 * MIB, END - 1};
 static const size_t outside[] = {0, BEGIN - 1, END, BYTES - 1};
 
