@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 void kern_table_add(struct kern_table *table, const char *format, ...)
 {
@@ -15,9 +16,7 @@ void kern_table_add(struct kern_table *table, const char *format, ...)
     kern_reserve(&table->cells, &table->capacity, table->count + 1, sizeof *table->cells);
     char *cell = kern_arena_vprint(&table->arena, format, arguments);
     va_end(arguments);
-    for (char *c = cell; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    kern_text_tame(cell);
     table->cells[table->count++] = cell;
 }
 

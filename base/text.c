@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+void kern_text_tame(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 const char *kern_text_shorten(const char *name, char *text, size_t size)
 {
     static const char more[] = "...";
@@ -17,9 +24,7 @@ const char *kern_text_shorten(const char *name, char *text, size_t size)
             length--;
     }
     memcpy(text, name, length);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            text[i] = '?';
     snprintf(text + length, size - length, "%s", whole ? "" : more);
+    kern_text_tame(text);
     return text;
 }

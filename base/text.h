@@ -6,11 +6,15 @@
 
 #include <stddef.h>
 
+// Makes question marks of the control characters of [text]: what is printed on a terminal must not
+// steer it.
+void kern_text_tame(char *text);
+
 // Room for a name that a manifest gives itself, as much of it as is shown.
 enum { KERN_TEXT_SHOWN = 256 };
 
-// Copies [name] into [text] of [size] bytes, ending it in an ellipsis if it is too long; control
-// characters become question marks, since what is printed on a terminal must not steer it.
+// Copies [name] into [text] of [size] bytes, ending it in an ellipsis if it is too long, and
+// tames it.
 const char *kern_text_shorten(const char *name, char *text, size_t size);
 
 #endif

@@ -8,39 +8,50 @@
 #include "base/file.h"
 #include "launcher/run.h"
 
-static bool same_file(const char *a, const char *b)
+static bool is_file(const struct stat *file, const char *path)
 {
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    struct stat other;
+    return stat(path, &other) == 0 && file->st_dev == other.st_dev && file->st_ino == other.st_ino;
 }
 
-// Whether the weights at [weights], a file or a directory with some, come from the file at [path].
-static bool are_weights(const char *path, const char *weights, struct kern_arena *arena)
+static bool same_file(const char *a, const char *b)
 {
-    if (same_file(path, weights))
+    struct stat file;
+    return stat(a, &file) == 0 && is_file(&file, b);
+}
+
+// Whether the weights at [weights], a file or a directory with some, come from [file].
+static bool are_weights(const struct stat *file, const char *weights, struct kern_arena *arena)
+{
+    if (is_file(file, weights))
         return true;
     DIR *entries = opendir(weights);
     bool found = false;
     for (struct dirent *entry; entries && !found && (entry = readdir(entries));)
         found = strstr(entry->d_name, ".safetensors") &&
-                same_file(path, kern_arena_print(arena, "%s/%s", weights, entry->d_name));
+                is_file(file, kern_arena_print(arena, "%s/%s", weights, entry->d_name));
     if (entries)
         closedir(entries);
     return found;
 }
 
+// A target that is not there yet, the usual case, is none of the files that are read: no
+// checkpoint's shards are looked at for it, which every rank of a job would do.
 static bool is_read(const struct kern_run *run, const char *path, struct kern_arena *arena)
 {
+    struct stat file;
+    if (stat(path, &file) != 0)
+        return false;
     const struct kern_options *options = &run->options;
     const char *const inputs[] = {options->input,   options->check, options->groups_file,
                                   options->compare, options->vocab, options->check_ids};
     bool found = false;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        found = found || (inputs[i] && same_file(path, kern_run_path(run, inputs[i], arena)));
+        found = found || (inputs[i] && is_file(&file, kern_run_path(run, inputs[i], arena)));
     for (size_t i = 0; i < options->manifests.count; i++)
-        found = found || same_file(path, options->manifests.items[i]);
+        found = found || is_file(&file, options->manifests.items[i]);
     for (size_t i = 0; i < options->weights.count; i++)
-        found = found || are_weights(path, options->weights.items[i], arena);
+        found = found || are_weights(&file, options->weights.items[i], arena);
     return found;
 }
 

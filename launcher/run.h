@@ -118,14 +118,14 @@ void kern_run_free_results(struct kern_run *run);
 
 // launcher/load.c: phases 3 to 5.
 void kern_run_topology(struct kern_run *run);
-
-// What the command line says of groups, in [arena]: options.groups.count of them.
-bool kern_run_group_options(struct kern_run *run, struct kern_group_option **options,
-                            struct kern_arena *arena);
 void kern_run_load(struct kern_run *run);
 void kern_run_share(struct kern_run *run);
 void kern_run_peers(struct kern_run *run);
 void kern_run_communicators(struct kern_run *run);
+
+// What the command line says of groups, in [arena]: options.groups.count of them.
+bool kern_run_group_options(struct kern_run *run, struct kern_group_option **options,
+                            struct kern_arena *arena);
 
 // launcher/picture.c: draws where everybody is for --picture. Collective.
 void kern_run_picture(struct kern_run *run);

@@ -18,7 +18,7 @@ struct kern_world {
     int rank, size;
     int local_rank, local_size;
     int n_nodes;
-    int n_stages;                // of a pipeline (topo/stage.h); 0 without one
+    int n_stages;                // of a pipeline (topo/stage.h); at most 1 without one
     struct kern_member *members; // by rank
     double timeout;              // seconds that a wait for others may last; 0: for ever
     struct kern_board board;     // where the processes of this node are
