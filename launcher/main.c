@@ -112,17 +112,25 @@ static enum kern_exit agree(struct kern_run *run, const char *name, uint64_t beg
     return code;
 }
 
+// Of a run that a signal ended before there was anything to report.
+static void say_stopped(const struct kern_run *run, const char *phase)
+{
+    fprintf(stderr, "kern-rank: %s: stopped by signal %d (%s)%s: there is no report\n", phase,
+            run->stopped, strsignal(run->stopped), run->first_step ? "" : " before the first step");
+}
+
 // Runs the phases, from what the start came to, until one fails on some rank or a signal comes. A
 // run whose outputs are wrong is reported like any other.
 static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
 {
     struct kern_arena arena = {0};
+    const char *name = NULL;
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         if ((code != KERN_EXIT_OK && code != KERN_EXIT_CHECK) || (run->stopped && !run->first_step))
             break;
         if (!is_wanted(run, phases[i].of))
             continue;
-        const char *name = phases[i].name;
+        name = phases[i].name;
         if (run->is_other)
             name = kern_arena_print(&arena, "%s of %s", name, run->options.compare);
         kern_board_phase(&run->world.board, name);
@@ -132,6 +140,8 @@ static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
         if (!run->stopped)
             run->stopped = kern_watch_vote(&run->world);
     }
+    if (name && run->stopped && (run->is_other || !run->first_step) && run->world.rank == 0)
+        say_stopped(run, name);
     kern_arena_free(&arena);
     return code;
 }

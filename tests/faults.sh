@@ -100,6 +100,22 @@ end_ranks() {
     check "$what: nothing is left" nothing_left
 }
 
+# end_early PHASE CALL [WORD…]: they end before there is anything to report, and say so.
+end_early() {
+    local what="SIGTERM to a rank, $1" says="kern-rank: $1: stopped by signal 15 (Terminated)" at=$2 pid
+    shift 2
+    KERN_EMU_FAIL=$at:stop@1 launch 2 "$examples/minimal/model.json" --json "$run/report.json" "$@" &
+    until_stops 1
+    check "$what: it runs" kill "$pid"
+    kill -CONT "$pid"
+    wait
+    check "$what: ends with 143" ended_with 143
+    check "$what: it is said once" test "$(grep -cF "$says" "$run/err")" -eq 1
+    check "$what: and that there is no report" grep -q ": there is no report$" "$run/err"
+    check "$what: there is no report" test ! -e "$run/report.json"
+    check "$what: nothing is left" nothing_left
+}
+
 # Files may not become larger than they are when a report is to be written.
 over_limit() {
     local what="a limit on the size of files" pid pids each
@@ -121,6 +137,8 @@ job end_mpirun TERM
 job end_mpirun KILL
 job end_ranks TERM 15
 job end_ranks INT 2
+job end_early load cuModuleLoadData:1
+job end_early "drive of $examples/minimal/model.json" cuLaunchKernelEx:30 --compare "$examples/minimal/model.json"
 job over_limit
 
 # full SIZE PHASE: outputs go to a file system of that size, which only the ranks see; the phase that says
