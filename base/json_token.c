@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static struct kern_json_token wrong(const char *at, const char *error)
 {
     return (struct kern_json_token){.end = at, .error = error};
@@ -76,30 +78,6 @@ static size_t escape_length(const char *text, const char **error)
     return 6;
 }
 
-static bool in_range(char c, unsigned low, unsigned high)
-{
-    return (unsigned char)c >= low && (unsigned char)c <= high;
-}
-
-size_t kern_json_utf8_length(const char *text)
-{
-    unsigned char lead = (unsigned char)text[0];
-    if (lead >= 0xc2 && lead <= 0xdf)
-        return in_range(text[1], 0x80, 0xbf) ? 2 : 0;
-    if (lead >= 0xe0 && lead <= 0xef) {
-        unsigned low = lead == 0xe0 ? 0xa0 : 0x80, high = lead == 0xed ? 0x9f : 0xbf;
-        return in_range(text[1], low, high) && in_range(text[2], 0x80, 0xbf) ? 3 : 0;
-    }
-    if (lead >= 0xf0 && lead <= 0xf4) {
-        unsigned low = lead == 0xf0 ? 0x90 : 0x80, high = lead == 0xf4 ? 0x8f : 0xbf;
-        return in_range(text[1], low, high) && in_range(text[2], 0x80, 0xbf) &&
-                       in_range(text[3], 0x80, 0xbf)
-                   ? 4
-                   : 0;
-    }
-    return 0;
-}
-
 static bool is_ordinary(char c)
 {
     return (unsigned char)c >= ' ' && (unsigned char)c < 0x80 && c != '"' && c != '\\';
@@ -126,7 +104,7 @@ struct kern_json_token kern_json_string_token(const char *text)
             return wrong(text, *text ? "a control character in a string must be escaped"
                                      : "this string does not end");
         } else {
-            length = kern_json_utf8_length(text);
+            length = kern_text_utf8_length(text);
             if (length == 0)
                 return wrong(text, "these bytes are not UTF-8");
         }

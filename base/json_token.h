@@ -20,10 +20,6 @@ struct kern_json_token kern_json_string_token(const char *text);
 // Checks the number that begins at [text] with a digit or a minus sign.
 struct kern_json_token kern_json_number_token(const char *text);
 
-// The length of the UTF-8 sequence of several bytes at [text], or 0 if it is none (RFC 3629, the
-// table of section 4: no overlong forms, no surrogates, nothing above U+10FFFF).
-size_t kern_json_utf8_length(const char *text);
-
 // Decodes the checked string between its quotes, text[0, length), into [decoded], which has room
 // for [length] bytes, and returns the length of what it stands for.
 size_t kern_json_decode(const char *text, size_t length, char *decoded);

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "base/json_token.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "launcher/generate.h"
 #include "launcher/report.h"
 
@@ -28,8 +28,10 @@ static struct json_object *make_text(const char *text)
     struct kern_arena arena = {0};
     char *clean = kern_arena_array(&arena, strlen(text) + 1, sizeof replacement), *end = clean;
     while (*text) {
-        size_t length = (unsigned char)*text < 0x80 ? 1 : kern_json_utf8_length(text);
-        end = stpncpy(end, length ? text : replacement, length ? length : strlen(replacement));
+        size_t length = kern_text_utf8_length(text);
+        size_t copied = length ? length : strlen(replacement);
+        memcpy(end, length ? text : replacement, copied);
+        end += copied;
         text += length ? length : 1;
     }
     struct json_object *made = json_object_new_string_len(clean, (int)(end - clean));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_token.h"
+#include "base/text.h"
 
 static void begin(struct kern_json *json)
 {
@@ -41,7 +41,7 @@ static void put_string(FILE *file, const char *text)
 {
     fputc('"', file);
     while (*text) {
-        size_t length = (unsigned char)*text < 0x80 ? 1 : kern_json_utf8_length(text);
+        size_t length = kern_text_utf8_length(text);
         if (length == 0)
             fputs("\xef\xbf\xbd", file);
         else if (length == 1 && ((unsigned char)*text < 0x20 || *text == '"' || *text == '\\'))

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/names.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 static void arena_memory_is_zeroed_and_apart(void **state)
 {
@@ -127,6 +128,32 @@ static void names_find_what_was_added_and_nothing_else(void **state)
     kern_arena_free(&arena);
 }
 
+static void texts_do_not_steer_a_terminal(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"\xc3\xb6 \xe6\xa8\xa1 \xf0\x9f\x98\x80 ~", "\xc3\xb6 \xe6\xa8\xa1 \xf0\x9f\x98\x80 ~"},
+        {"a\tb\x1b[2J\x7f", "a?b?[2J?"},
+        {"\xc2\x80\xc2\x9b\xc2\xa0", "????\xc2\xa0"}, // controls of Latin-1, and a space
+        {"\xff\xc0\xaf\xed\xa0\x80", "??????"},       // no UTF-8
+        {"cut \xe6\xa8", "cut ??"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        assert_true(strlen(cases[i][0]) < sizeof text);
+        strcpy(text, cases[i][0]);
+        kern_text_tame(text);
+        assert_string_equal(text, cases[i][1]);
+    }
+    char shown[16];
+    assert_string_equal(kern_text_shorten("short\n", shown, sizeof shown), "short?");
+    assert_string_equal(kern_text_shorten("12345678901\xc3\xb6"
+                                          "4567",
+                                          shown, sizeof shown),
+                        "12345678901...");
+}
+
 static void sha256_of_known_texts(void **state)
 {
     (void)state;
@@ -188,6 +215,7 @@ int main(void)
         cmocka_unit_test(diag_sorts_by_order_and_keeps_equals),
         cmocka_unit_test(diag_code_is_the_cause),
         cmocka_unit_test(names_find_what_was_added_and_nothing_else),
+        cmocka_unit_test(texts_do_not_steer_a_terminal),
         cmocka_unit_test(sha256_of_known_texts),
         cmocka_unit_test(files_are_written_whole_and_read_back),
         cmocka_unit_test(deadlines_are_absolute),

@@ -5,30 +5,17 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define REPLACEMENT "\xef\xbf\xbd"
 #define ELLIPSIS "\xe2\x80\xa6"
 
-// The bytes of the UTF-8 character at [text], 0 if there is none that XML takes.
+// The length of the character at [text], 0 if there is none that XML takes.
 static size_t character(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    size_t length = *at < 0x80       ? 1
-                    : *at >> 5 == 6  ? 2
-                    : *at >> 4 == 14 ? 3
-                    : *at >> 3 == 30 ? 4
-                                     : 0;
-    if (length == 1)
-        return *at >= ' ' && *at != 0x7f;
-    uint32_t code = length ? *at & (0x7fu >> length) : 0;
-    for (size_t i = 1; i < length; i++) {
-        if (at[i] >> 6 != 2)
-            return 0;
-        code = code << 6 | (at[i] & 0x3fu);
-    }
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    bool right = length > 0 && code >= least[length] && code <= 0x10ffff && code >= 0xa0 &&
-                 (code < 0xd800 || code > 0xdfff) && code != 0xfffe && code != 0xffff;
-    return right ? length : 0;
+    // U+FFFE and U+FFFF stand in no document.
+    bool reserved = strncmp(text, "\xef\xbf", 2) == 0 && (unsigned char)text[2] >= 0xbe;
+    return reserved ? 0 : kern_text_shown(text);
 }
 
 static void escape_span(FILE *file, const char *text, size_t length)
