@@ -3,8 +3,8 @@
 // The three collectives, in pieces of at most a stage. Every sum is made in the order of the ranks,
 // an all-reduce's by one rank for all, so all ranks have the same bits.
 #include "emu/nccl.h"
+#include "emu/spin.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -153,11 +153,12 @@ static CUresult run(struct emu_nccl_comm *comm, const struct emu_nccl_op *op)
 // Collectives of one communicator run one at a time, whatever their streams.
 static bool take_turn(struct emu_nccl_comm *comm)
 {
+    int looks = 0;
     while (atomic_exchange(&comm->busy, true)) {
         if (atomic_load(&comm->abort)) {
             return false;
         }
-        sched_yield();
+        emu_relax(&looks);
     }
     return true;
 }

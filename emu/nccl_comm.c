@@ -3,10 +3,10 @@
 // Communicators: how they start and end, and what has become of the other ranks.
 #include "emu/nccl.h"
 #include "emu/space.h"
+#include "emu/spin.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,9 +154,10 @@ static void release(struct emu_nccl_comm *comm, enum emu_nccl_presence presence)
     if (comm->shared != NULL) {
         atomic_store(&comm->shared->slots[comm->rank].presence, presence);
     }
+    int looks = 0;
     while (atomic_load(&comm->users) != 0 &&
            atomic_load(&comm->handle.context->sticky) == CUDA_SUCCESS) {
-        sched_yield();
+        emu_relax(&looks);
     }
     if (comm->shared != NULL && atomic_load(&comm->users) == 0) {
         munmap(comm->shared, emu_nccl_shared_bytes(comm->n_ranks));

@@ -4,15 +4,14 @@
 // s - 1, and everybody waits for all to reach s; so two stages per rank, used in turn, suffice, and
 // no rank ever waits for its readers.
 #include "emu/nccl.h"
+#include "emu/spin.h"
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PAUSES 100 // more would cost whole time slices where processes outnumber cores
 #define YIELDS 200 // then sleep: whoever computes meanwhile needs the core
 #define SLEEP_NS 10000000
 
@@ -43,15 +42,6 @@ const unsigned char *emu_nccl_stage(const struct emu_nccl_comm *comm, int rank)
     return stage_of(comm, rank, comm->step);
 }
 
-static void pause_once(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 // Steps are numbers that wrap around.
 static bool has_reached(struct emu_nccl_slot *slot, uint32_t step, uint32_t *seen)
 {
@@ -64,19 +54,15 @@ static bool has_reached(struct emu_nccl_slot *slot, uint32_t step, uint32_t *see
 static bool await(const struct emu_nccl_comm *comm, struct emu_nccl_slot *slot, uint32_t step)
 {
     uint32_t seen;
-    for (int i = 0; i < PAUSES + YIELDS; i++) {
+    int looks = 0;
+    do {
         if (has_reached(slot, step, &seen)) {
             return true;
         }
         if (atomic_load(&comm->abort)) {
             return false;
         }
-        if (i < PAUSES) {
-            pause_once();
-        } else {
-            sched_yield();
-        }
-    }
+    } while (emu_spin(&looks, YIELDS));
     const struct timespec timeout = {0, SLEEP_NS};
     bool reached = false;
     atomic_fetch_add(&slot->sleepers, 1);

@@ -6,12 +6,12 @@
 // tail; the worker runs the unit at the head where it lies. Nothing is allocated between a stream's
 // first work and its end. A full ring makes the submitter wait, as a full launch queue of the
 // driver does.
+#include "emu/spin.h"
 #include "emu/work.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,38 +21,23 @@
 #include <unistd.h>
 
 #define RING_BYTES ((uint64_t)512 << 10)
-// How long a wait looks before it sleeps. More pauses would cost whole time slices where processes
-// outnumber cores. The yields are for a submitter and a worker that share a core: without them each
-// launch wakes the worker, which takes the core for one unit of work and sleeps again (6 µs a
-// launch instead of 0.4 µs).
-#define PAUSES 100
+// How often a wait gives the processor away before it sleeps, for a submitter and a worker that
+// share a core: without it each launch wakes the worker, which takes the core for one unit of work
+// and sleeps again (6 µs a launch instead of 0.4 µs).
 #define YIELDS 4
 
 _Static_assert(EMU_WORK_HEADER + EMU_MAX_PAYLOAD <= RING_BYTES / 2,
                "any unit fits into a ring even if the end of it is padded");
 
-static void pause_once(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 void emu_gate_wait(struct emu_gate *gate, bool (*holds)(const void *context, uint64_t value),
                    const void *context, uint64_t value)
 {
-    for (int i = 0; i < PAUSES + YIELDS; i++) {
+    int looks = 0;
+    do {
         if (holds(context, value)) {
             return;
         }
-        if (i < PAUSES) {
-            pause_once();
-        } else {
-            sched_yield();
-        }
-    }
+    } while (emu_spin(&looks, YIELDS));
     for (;;) {
         unsigned turn = atomic_load(&gate->turns);
         atomic_fetch_add(&gate->sleepers, 1);
