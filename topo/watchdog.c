@@ -15,6 +15,7 @@
 // What the timer's handler needs to know; a signal has no other way to find it.
 static const struct kern_world *watched;
 static const char *volatile awaited;
+static volatile sig_atomic_t driver_awaited; // not other ranks
 
 // The launcher has sent this process the signal to end.
 static volatile sig_atomic_t told_to_end;
@@ -185,6 +186,21 @@ _Noreturn static void leave_woken(void)
     give_up(watched);
 }
 
+static void tell_of_driver(const struct kern_world *world, const char *what)
+{
+    char text[256];
+    if (!speaks(world))
+        return;
+    const struct kern_member *self = &world->members[world->rank];
+    snprintf(
+        text, sizeof text,
+        "kern-rank: error: rank %d (%s) waited %g s for the driver (%s), a call of which does not "
+        "return; --timeout sets the limit\n",
+        world->rank, self->host, world->timeout, what);
+    say(text);
+    say_where(world->rank, self, &world->board.slots[world->local_rank]);
+}
+
 // snprintf of numbers and short strings takes no lock and no memory, so it may be used here;
 // whatever MPI was doing is not touched again.
 static void on_timer(int signal)
@@ -195,29 +211,10 @@ static void on_timer(int signal)
         return;
     if (woken)
         leave_woken();
-    kern_wait_tell(watched, what);
-    give_up(watched);
-}
-
-static void on_limit(int signal)
-{
-    (void)signal;
-    char text[256];
-    const char *what = awaited;
-    if (!what)
-        return;
-    if (woken)
-        leave_woken();
-    if (!speaks(watched))
-        give_up(watched);
-    const struct kern_member *self = &watched->members[watched->rank];
-    snprintf(
-        text, sizeof text,
-        "kern-rank: error: rank %d (%s) waited %g s for the driver (%s), a call of which does not "
-        "return; --timeout sets the limit\n",
-        watched->rank, self->host, watched->timeout, what);
-    say(text);
-    say_where(watched->rank, self, &watched->board.slots[watched->local_rank]);
+    if (driver_awaited)
+        tell_of_driver(watched, what);
+    else
+        kern_wait_tell(watched, what);
     give_up(watched);
 }
 
@@ -249,11 +246,24 @@ static void set_timer(double seconds)
     setitimer(ITIMER_REAL, &value, NULL);
 }
 
-// From here on [what] is awaited; the handler comes after so many seconds, 0: never.
-static void arm(const struct kern_world *world, const char *what, void (*handler)(int),
-                double seconds)
+static void handle_signals(void)
+{
+    static bool handled;
+    if (handled)
+        return;
+    struct sigaction timer = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
+    struct sigaction wake = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &timer, NULL);
+    sigaction(SIGCONT, &wake, NULL);
+    handled = true;
+}
+
+// From here on [what] is awaited, of other ranks or of the driver, for so many seconds; 0: for
+// ever.
+static void arm(const struct kern_world *world, const char *what, bool of_driver, double seconds)
 {
     watched = world;
+    driver_awaited = of_driver;
     awaited = what;
     woken = 0;
     // Who died before this wait will not be reported by a second signal.
@@ -261,10 +271,7 @@ static void arm(const struct kern_world *world, const char *what, void (*handler
         kern_wait_bereaved();
     if (seconds <= 0)
         return;
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-    struct sigaction wake = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
-    sigaction(SIGALRM, &action, NULL);
-    sigaction(SIGCONT, &wake, NULL);
+    handle_signals();
     set_timer(seconds);
 }
 
@@ -283,7 +290,7 @@ static void begin(const struct kern_world *world, const char *what, double secon
 {
     if (world->board.slots)
         world->board.slots[world->local_rank].waiting = KERN_BOARD_WAITING;
-    arm(world, what, on_timer, seconds);
+    arm(world, what, false, seconds);
 }
 
 void kern_wait_begin(const struct kern_world *world, const char *what)
@@ -300,7 +307,7 @@ void kern_limit_begin(const struct kern_world *world, const char *what)
 {
     // Waits inside the step have their own deadline, and say more; this comes after them.
     enum { GRACE = 1 };
-    arm(world, what, on_limit, world->timeout > 0 ? world->timeout + GRACE : 0);
+    arm(world, what, true, world->timeout > 0 ? world->timeout + GRACE : 0);
 }
 
 void kern_wait_end(const struct kern_world *world)
