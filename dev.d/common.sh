@@ -2,14 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by ./dev: the environment of a run, and installing and building.
 
-# Open MPI refuses root and more ranks than cores unless it is told otherwise, and its waits should
-# give the processor away where ranks share one.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-# Without a network interface other than the loopback, Open MPI's own messages go through that one.
-export OMPI_MCA_btl_vader_single_copy_mechanism=none
-# Looking for networks that are not there takes a fifth of a second of every start.
-export OMPI_MCA_pml=ob1
+# shellcheck source=dev.d/mpi.sh
+. "$(dirname "${BASH_SOURCE[0]}")/mpi.sh"
 
 packages=(build-essential cmake ninja-build pkg-config python3 libopenmpi-dev openmpi-bin libhwloc-dev
     libjson-c-dev libssl-dev libcmocka-dev libdnnl-dev binutils)

@@ -36,18 +36,31 @@ static void print_line(const char *line, bool colours)
             line + word);
 }
 
-void kern_complain(const char *path, struct kern_diag *diag)
+// What stands in the file is wrong, and not another file or an option.
+static bool is_of_content(const struct kern_diag *diag)
 {
-    if (diag->count == 0)
-        return;
+    enum kern_exit code = kern_diag_code(diag);
+    return code == KERN_EXIT_OK || code == KERN_EXIT_MANIFEST || code == KERN_EXIT_ARTIFACT;
+}
+
+static void print_head(const char *path, const struct kern_diag *diag, bool colours)
+{
     size_t warnings = diag->count - diag->errors;
-    bool colours = kern_is_colourful(stderr);
     fprintf(stderr, "%s%s%s: ", colours ? "\033[1m" : "", path, colours ? "\033[0m" : "");
     if (diag->errors)
         fprintf(stderr, "%zu error%s%s", diag->errors, diag->errors == 1 ? "" : "s",
                 warnings ? ", " : "\n");
     if (warnings)
         fprintf(stderr, "%zu warning%s\n", warnings, warnings == 1 ? "" : "s");
+}
+
+void kern_complain(const char *path, struct kern_diag *diag)
+{
+    if (diag->count == 0)
+        return;
+    bool colours = kern_is_colourful(stderr);
+    if (is_of_content(diag))
+        print_head(path, diag, colours);
     for (size_t i = 0; i < diag->count && i < KERN_ERRORS_PRINTED; i++)
         print_line(kern_diag_line(diag, i), colours);
     if (diag->count > KERN_ERRORS_PRINTED)

@@ -11,11 +11,8 @@ build=${KERN_BUILD:-$source_dir/build}
 kern_rank=$build/bin/kern-rank
 examples=$build/examples
 
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none
-# Looking for networks that are not there takes a fifth of a second of every start.
-export OMPI_MCA_pml=ob1
+# shellcheck source=dev.d/mpi.sh
+. "$source_dir/dev.d/mpi.sh"
 unset CUDA_VISIBLE_DEVICES KERN_EMU_DEVICES KERN_EMU_MEMORY KERN_EMU_FABRIC KERN_EMU_FAIL KERN_EMU_DELAY
 unset KERN_EMU_CALLS KERN_TEST_AGREEMENT
 

@@ -7,8 +7,8 @@ set -euo pipefail
 
 source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build=${KERN_BUILD:-$source_dir/build}
-# shellcheck source=dev.d/common.sh disable=SC1091
-. "$source_dir/dev.d/common.sh"
+# shellcheck source=dev.d/mpi.sh
+. "$source_dir/dev.d/mpi.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 example=$build/examples/ep2
