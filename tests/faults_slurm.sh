@@ -98,7 +98,9 @@ for phase in "${phases[@]}"; do
     [ ${#left[@]} -eq 0 ] || echo "none  ${left[*]} in $phase: as under mpirun; KERN_TEST_ALL=1 tries it"
 done
 
-# scancel wakes the ranks, sends SIGTERM, and kills what is left after KillWait.
+# scancel wakes the ranks, sends SIGTERM, and kills what is left after KillWait, which on a machine that
+# is busy with other jobs can be too short.
+end_jobs
 cancelled() { # SCRIPT WORD…
     local id pid limits=() folder=$work/cancelled-$1 what="scancel of $1"
     KERN_EMU_FAIL=cuLaunchKernelEx:30:stop@3 submit "$folder" "$@"
