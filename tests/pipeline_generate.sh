@@ -110,30 +110,17 @@ check "one stage: what would be right" says "stage 0 of 2 of a pipeline; name al
 
 # A signal ends it between two calls, on all stages.
 long=(--cut "8,14" "$whole" "${weights[@]}" --generate 100 --prompt-ids "50,57,46" --prompt-ids 1)
-(
-    until [ -n "$(process_of_rank 0)" ] && grep -qs libkern-emu "/proc/$(process_of_rank 0)/maps"; do sleep 0.1; done
-    sleep 1
-    kill -TERM "$(process_of_rank 2)"
-) &
-KERN_EMU_DELAY_US_MAX=20000 launch 3 "${long[@]}"
+KERN_EMU_FAIL=cuLaunchKernelEx:40:stop@2 KERN_EMU_DELAY_US_MAX=20000 launch 3 "${long[@]}" &
+until_stops 2
+check "SIGTERM: it runs" kill -TERM "$pid"
+kill -CONT "$pid"
 wait
 check "SIGTERM: ends with 143" ended_with 143
 check "SIGTERM: what there was is reported" prints "stopped by signal 15"
 check "SIGTERM: nothing is left" nothing_left
 
-# stands_still RANK: the rank is stopped a while after its device is there.
-stands_still() {
-    (
-        pid=
-        until [ -n "$pid" ] && grep -qs libkern-emu "/proc/$pid/maps"; do
-            sleep 0.1
-            pid=$(process_of_rank "$1")
-        done
-        sleep 1.5
-        kill -STOP "$pid"
-    ) &
-    KERN_EMU_DELAY_US_MAX=20000 launch 3 "${long[@]}" -T 2
-    wait
+stands_still() { # RANK
+    KERN_EMU_FAIL=cuLaunchKernelEx:40:stop@$1 KERN_EMU_DELAY_US_MAX=20000 launch 3 "${long[@]}" -T 2
     check "rank $1 stands still: ends with 6" ended_with 6
     check "rank $1 stands still: it is named" grep -qE "rank $1 \(.*\) is stopped: phase generate" "$run/err"
     check "rank $1 stands still: in time" in_time 5
