@@ -15,9 +15,11 @@ static bool is_plain(const char *name)
 {
     if (!*name)
         return false;
-    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
-        if (*c <= ' ' || *c == 0x7f || strchr("\"[]()", *c))
+    for (size_t length; *name; name += length) {
+        length = kern_text_shown(name);
+        if (length == 0 || strchr(" \"[]()", *name))
             return false;
+    }
     return true;
 }
 

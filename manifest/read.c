@@ -274,12 +274,14 @@ bool kern_read_tuple(struct kern_reader *reader, const struct kern_node *node,
     return ok;
 }
 
-// Whether [name] has no control character: none of U+0000 to U+001F and U+007F to U+009F.
+// Whether [name], which is UTF-8, has no control character.
 static bool is_printable(const char *name)
 {
-    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
-        if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] <= 0x9f))
+    for (size_t length; *name; name += length) {
+        length = kern_text_shown(name);
+        if (length == 0)
             return false;
+    }
     return true;
 }
 
