@@ -97,12 +97,24 @@ static void get_on(void *context, uint64_t done, uint64_t total)
         kern_load_progress(&loading->line, done, total);
 }
 
+static bool binds_tensors(const struct kern_run *run)
+{
+    for (size_t i = 0; i < run->n_stages; i++)
+        for (uint32_t b = 0; b < run->stages[i]->n_buffers; b++)
+            if (run->stages[i]->buffers[b].n_bind > 0)
+                return true;
+    return false;
+}
+
 // The weights, which take each rank as long as its share of them; nobody is late who gets on.
 static void load_weights(struct kern_run *run, struct loading *loading, bool good)
 {
     const struct kern_list *paths = &run->options.weights;
     kern_rounds_open(&loading->rounds, &run->world);
     good = good && kern_rank_load_weights(run->rank, paths->items, paths->count, &run->diag);
+    if (good && paths->count > 0 && !binds_tensors(run))
+        kern_warn(&run->diag, NULL, 0, "--weights",
+                  "no buffer is bound to a tensor of a checkpoint, so nothing is read");
     // Of a pipeline's several items in flight nobody knows whose a launch is.
     if (kern_host_weights_await(&loading->rounds, &run->stage, run->rank, good) &&
         kern_rank_derive(run->rank, &run->diag) && run->trace && run->n_stages == 1)

@@ -118,6 +118,9 @@ everywhere_ep() { # WHAT WORD… -- TEXT…, with code 4 on 2 ranks of ep
     refused 4 2 "$what" "$ep2/model.json" "$@"
 }
 refused 2 2 "no weights" "$ep2/model.json" -- "--weights"
+launch 2 "$examples/minimal/model.json" --weights "$files/absent"
+check "weights that nobody reads: ends with 0" ended_with 0
+check "weights that nobody reads: it is said" says "all 2 ranks: warning: --weights: no buffer is bound"
 refused 2 2 "no such file of weights" "$ep2/model.json" --weights "$files/absent" -- "absent" "No such file"
 tensors change "$ep2/weights.safetensors" "$files/cut" "length=$(($(stat -c %s "$ep2/weights.safetensors") - 100))"
 everywhere_ep "truncated weights" --weights "$files/cut" -- "files/cut"
