@@ -106,28 +106,30 @@ CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp 
     return result;
 }
 
-// Memory that [prop] describes; its device has been charged for it.
-static CUresult make_memory(struct emu_memory **made, size_t bytes, const CUmemAllocationProp *prop)
+// Memory that [prop] describes; its device has been charged for it. NULL: [result] says why.
+static struct emu_memory *make_memory(size_t bytes, const CUmemAllocationProp *prop,
+                                      CUresult *result)
 {
-    *made = NULL;
     struct emu_memfd_name name = {
         .node = emu_config()->node,
         .device = emu_config()->visible[prop->location.id],
         .types = prop->requestedHandleTypes,
     };
     if (getrandom(name.key, sizeof name.key, 0) != (ssize_t)sizeof name.key) {
-        return CUDA_ERROR_OPERATING_SYSTEM;
+        *result = CUDA_ERROR_OPERATING_SYSTEM;
+        return NULL;
     }
     int fd = emu_memfd_create(&name, bytes);
     if (fd < 0) {
-        return emu_os_error(errno);
+        *result = emu_os_error(errno);
+        return NULL;
     }
-    *made = emu_memory_new(fd, bytes, false, prop);
-    if (*made == NULL) {
+    struct emu_memory *memory = emu_memory_new(fd, bytes, false, prop);
+    if (memory == NULL) {
         close(fd);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        *result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return CUDA_SUCCESS;
+    return memory;
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
@@ -148,9 +150,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     if (!emu_charge(prop->location.id, bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct emu_memory *memory;
-    result = make_memory(&memory, bytes, prop);
-    if (result != CUDA_SUCCESS) {
+    struct emu_memory *memory = make_memory(bytes, prop, &result);
+    if (memory == NULL) {
         emu_refund(prop->location.id, bytes);
         return result;
     }

@@ -227,7 +227,7 @@ CUresult emu_submit_wait(struct emu_stream *stream, struct emu_fence fence);
 
 // Submits a call of [run] with a copy of [arguments]; captured like a kernel. [name] is for
 // messages and has static storage. The caller has checked the memory that it will touch.
-CUresult emu_submit_call(CUstream stream, const char *name, emu_call *run, const void *arguments,
+CUresult emu_submit_call(CUstream handle, const char *name, emu_call *run, const void *arguments,
                          size_t bytes);
 
 // The two halves that submit.c chooses from.
