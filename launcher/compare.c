@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "launcher/generate.h"
-#include "rank/element.h"
 
 static const struct kern_result *find_result(const struct kern_run *run, const char *name)
 {
@@ -43,10 +42,10 @@ static bool compare_result(struct kern_run *run, const struct kern_result *mine,
         return true;
     struct kern_arena arena = {0};
     kern_fail(&run->diag, KERN_EXIT_CHECK, buffer->name,
-              "%zu of %zu elements differ from those of %s; the first is %s: %.9g, there %.9g",
-              wrong, count, other, kern_result_position(mine, first, &arena),
-              kern_element_real(buffer->dtype, mine->bytes, first),
-              kern_element_real(buffer->dtype, theirs->bytes, first));
+              "%zu of %zu elements differ from those of %s; the first is %s: %s, there %s", wrong,
+              count, other, kern_result_position(mine, first, &arena),
+              kern_result_value(buffer, mine->bytes, first, &arena),
+              kern_result_value(buffer, theirs->bytes, first, &arena));
     kern_arena_free(&arena);
     return false;
 }

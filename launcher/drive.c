@@ -10,12 +10,18 @@
 #include "launcher/watch.h"
 #include "topo/watchdog.h"
 
+uint64_t *kern_run_ones(const struct kern_run *run)
+{
+    uint64_t *vars = kern_calloc(run->manifest->n_vars, sizeof *vars);
+    for (uint32_t v = 0; v < run->manifest->n_vars; v++)
+        vars[v] = 1;
+    return vars;
+}
+
 void kern_run_once(struct kern_run *run)
 {
     const struct kern_manifest *manifest = run->manifest;
-    uint64_t *vars = kern_calloc(manifest->n_vars, sizeof *vars);
-    for (uint32_t v = 0; v < manifest->n_vars; v++)
-        vars[v] = 1;
+    uint64_t *vars = kern_run_ones(run);
     bool good = true;
     for (uint32_t p = 0; good && p < manifest->n_programs; p++)
         if (manifest->programs[p].once)

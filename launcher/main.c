@@ -2,6 +2,7 @@
 //
 // kern-rank: the way of a run, phase by phase. A phase does its work and leaves what went wrong in
 // the run's diag; then all ranks agree whether to go on, and leave by the same road if not.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +54,18 @@ static bool is_first_process(void)
             return strcmp(rank, "0") == 0;
     }
     return true;
+}
+
+static enum kern_exit print_about(const struct kern_options *options)
+{
+    if (options->help)
+        kern_options_help(stdout);
+    else
+        puts("kern-rank " KERN_VERSION);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return KERN_EXIT_OK;
+    fprintf(stderr, "kern-rank: standard output cannot be written: %s\n", strerror(errno));
+    return KERN_EXIT_DEVICE;
 }
 
 // Gives back what a run has of the device and of its peers. Its results stay.
@@ -170,13 +183,10 @@ int main(int argc, char **argv)
     struct kern_run run = {.started = kern_now(), .digests = &digests};
     kern_options_parse(argc, argv, &run.options, &run.diag);
     if (run.options.help || run.options.version) {
-        if (is_first_process() && run.options.help)
-            kern_options_help(stdout);
-        else if (is_first_process())
-            puts("kern-rank " KERN_VERSION);
+        enum kern_exit code = is_first_process() ? print_about(&run.options) : KERN_EXIT_OK;
         kern_options_free(&run.options);
         kern_diag_clear(&run.diag);
-        return KERN_EXIT_OK;
+        return (int)code;
     }
 
     kern_watch_start();

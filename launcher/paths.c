@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "launcher/run.h"
+#include "launcher/report.h"
 
 static bool is_file(const struct stat *file, const char *path)
 {
@@ -87,7 +87,8 @@ bool kern_run_check_paths(struct kern_run *run)
     } targets[] = {{"--output", options->output},
                    {"--json", options->json},
                    {"--picture", options->picture},
-                   {"--trace", options->trace}};
+                   {"--trace", options->trace},
+                   {"--json (it keeps an earlier one)", kern_report_kept(options->json, &arena)}};
     if (options->output && run->stage.size > 1 && !strstr(options->output, "{rank}"))
         good = kern_fail(&run->diag, KERN_EXIT_USAGE, "--output",
                          "all %d ranks%s would write %s; put {rank} into the name", run->stage.size,

@@ -67,7 +67,9 @@ struct kern_report {
 
 // launcher/report_text.c
 void kern_report_print(const struct kern_report *report, FILE *file);
-// launcher/report_json.c
+// launcher/report_json.c: an earlier report is kept beside the new one, as FILE~.
+// The path at which a report at [path] will be kept, or NULL if there is none.
+const char *kern_report_kept(const char *path, struct kern_arena *arena);
 bool kern_report_write(const struct kern_report *report, const char *path, struct kern_diag *diag);
 
 #endif

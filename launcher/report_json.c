@@ -295,13 +295,18 @@ static struct json_object *make_report(const struct kern_report *report)
     return root;
 }
 
-// An earlier report is kept beside the new one, as FILE~.
+const char *kern_report_kept(const char *path, struct kern_arena *arena)
+{
+    struct stat status;
+    bool is_there = path && lstat(path, &status) == 0 && S_ISREG(status.st_mode);
+    return is_there ? kern_arena_print(arena, "%s~", path) : NULL;
+}
+
 static void keep_earlier(const char *path)
 {
     struct kern_arena arena = {0};
-    struct stat status;
-    const char *kept = kern_arena_print(&arena, "%s~", path);
-    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) && rename(path, kept) == 0)
+    const char *kept = kern_report_kept(path, &arena);
+    if (kept && rename(path, kept) == 0)
         fprintf(stderr, "kern-rank: the earlier %s is now %s\n", path, kept);
     kern_arena_free(&arena);
 }

@@ -272,7 +272,9 @@ static void print_verdicts(const struct kern_report *report, FILE *file)
         print_verdict("compare", &report->compared, run, "bytes", file);
         fprintf(file, " with those of %s\n", other);
     }
-    if (report->check.verdict == KERN_UNCHECKED && !other)
+    if (run->stopped && run->options.check)
+        fputs("check not made: the run was stopped\n", file);
+    else if (report->check.verdict == KERN_UNCHECKED && !other)
         fputs(run->generation ? "check not asked for (--check-ids FILE)\n"
                               : "check not asked for (-c FILE)\n",
               file);

@@ -11,6 +11,7 @@
 #include "launcher/options.h"
 #include "launcher/trace.h"
 #include "rank/rank.h"
+#include "rank/safetensors.h"
 
 // The bytes of one input or inout buffer.
 struct kern_staged {
@@ -144,8 +145,17 @@ bool kern_run_vars(struct kern_run *run, uint64_t *vars);
 // launcher/inputs.c: the bytes of every input that a driven program reads, from --input or made up.
 void kern_run_inputs(struct kern_run *run);
 
+// Whether [tensor] of [set] has the dtype of [buffer] and these extents; [where] says whose they
+// are.
+bool kern_run_tensor_fits(struct kern_run *run, const struct kern_safetensors *set,
+                          const struct kern_tensor *tensor, const struct kern_buffer *buffer,
+                          const uint64_t *shape, const char *where);
+
 // launcher/drive.c: phases 6 and 7, and between them the capture of what runs as graphs.
 void kern_run_once(struct kern_run *run);
+
+// The vars at which once programs run, each 1; the caller frees them.
+uint64_t *kern_run_ones(const struct kern_run *run);
 void kern_run_capture(struct kern_run *run);
 void kern_run_drive(struct kern_run *run);
 
@@ -166,6 +176,10 @@ void kern_run_check(struct kern_run *run);
 // Element [index] as "[row, column]" of the result, in [arena].
 const char *kern_result_position(const struct kern_result *result, size_t index,
                                  struct kern_arena *arena);
+
+// Element [index] of the array at [bytes], which is one of [buffer], as text.
+const char *kern_result_value(const struct kern_buffer *buffer, const void *bytes, size_t index,
+                              struct kern_arena *arena);
 
 // launcher/compare.c: --compare, with what run->other holds, if there was another run.
 void kern_run_compare(struct kern_run *run);

@@ -37,6 +37,11 @@ for code in 0 1 2 3 4 5 6; do
     launch 1 --help
     check "kern-rank --help: names exit code $code" grep -qE "(exit: |, |  )$code [a-z]" "$run/out"
 done
+for option in --help --version; do
+    "$kern_rank" "$option" >/dev/full 2>"$run/err"
+    check "kern-rank $option to a full device: ends with 5" test $? -eq 5
+    check "kern-rank $option to a full device: it is said" says "standard output cannot be written"
+done
 launch 4 --version
 look_at '^kern-rank [0-9]'
 kern --version

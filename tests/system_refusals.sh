@@ -188,6 +188,9 @@ refused 2 2 "one file for two options" "$minimal/model.json" --json "$files/both
     --trace "$files/../files/both" -- "--trace" "is written by --json already"
 refused 2 2 "one file for two options, one of each rank" "$minimal/model.json" \
     --output "$files/both-{rank}" --picture "$files/both-1" -- "--picture" "is written by --output already"
+echo '{}' >"$files/earlier"
+refused 2 2 "a trace over the report that is kept" "$minimal/model.json" --json "$files/earlier" \
+    --trace "$files/earlier~" -- "earlier~ is written by --trace already"
 
 # --- texts that are no names, and paths that are no text
 edit steering 'm["model"] = "a\x1b[31m\nb"; m["cut"] = {"id": "c\nd", "stages": 2, "stage": 0}'

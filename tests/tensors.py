@@ -5,6 +5,7 @@
     tensors.py show FILE TENSOR                 dtype, shape and values on one line
     tensors.py same TENSOR FILE… -- FILE…       are the rows of both lists, end to end, equal bytes?
     tensors.py range TENSOR LOW HIGH FILE…      is every f32 inside, and are they not all equal?
+    tensors.py make OUT TENSOR DTYPE VALUE…     a file with one tensor of one axis
     tensors.py change FILE OUT KEY=VALUE…       a copy with one thing changed:
         value=TENSOR:INDEX:NUMBER   an element        name=TENSOR:NEW     a tensor's name
         shape=TENSOR:N,N            its shape         dtype=TENSOR:DTYPE  its dtype, as written
@@ -50,6 +51,13 @@ def show(path, name):
     return True
 
 
+def make(path, name, dtype, *values):
+    code = CODES[dtype]
+    data = struct.pack(f"<{len(values)}{code}", *(float(v) if code == "f" else int(v) for v in values))
+    write(path, {name: {"dtype": dtype, "shape": [len(values)], "data_offsets": [0, len(data)]}}, data)
+    return True
+
+
 def same(name, *files):
     at = files.index("--")
     left, right = (b"".join(bytes_of(path, name) for path in part) for part in (files[:at], files[at + 1:]))
@@ -88,5 +96,5 @@ def change(path, out, what):
     return True
 
 
-commands = {"show": show, "same": same, "range": in_range, "change": change}
+commands = {"show": show, "same": same, "make": make, "range": in_range, "change": change}
 sys.exit(0 if commands[sys.argv[1]](*sys.argv[2:]) else 1)
