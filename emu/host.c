@@ -35,20 +35,17 @@ CUresult cuMemHostAlloc(void **host, size_t bytes, unsigned int flags)
     if (space == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (area == MAP_FAILED) {
+    if (emu_space_map(space, bytes, 0) == 0) {
         CUresult result = emu_os_error(errno);
         emu_space_free(space);
         return result;
     }
     space->context = context;
     space->flags = flags;
-    space->area = area;
-    space->area_bytes = bytes;
-    space->range = (struct emu_range){(uintptr_t)area, bytes};
+    space->range = (struct emu_range){(uintptr_t)space->area, bytes};
     CUresult result = insert(space);
     if (result == CUDA_SUCCESS) {
-        *host = area;
+        *host = space->area;
     }
     return result;
 }

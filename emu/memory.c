@@ -7,35 +7,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 // Memory of cuMemAlloc is not cleared, and on a GPU it seldom is zero. Small allocations get this
 // pattern, so that a program that relies on zeros shows it; of large ones, touching every page
 // would cost more than everything else that emu does.
 enum { STALE_BYTE = 0xA5, STALE_LIMIT = 1 << 20 };
-
-// Maps [bytes], a multiple of the alignment, and the guard page behind them. On failure sets errno.
-static bool map_area(struct emu_space *space, size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t usable;
-    size_t area_bytes;
-    if (__builtin_add_overflow(bytes, page - 1, &usable) ||
-        __builtin_add_overflow(usable & ~(page - 1), page, &area_bytes)) {
-        errno = ENOMEM;
-        return false;
-    }
-    usable &= ~(page - 1);
-    char *area = mmap(NULL, area_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (area == MAP_FAILED) {
-        return false;
-    }
-    space->area = area;
-    space->area_bytes = area_bytes;
-    space->range.begin = (uintptr_t)(area + (usable - bytes));
-    return mprotect(area + usable, page, PROT_NONE) == 0;
-}
 
 static CUresult allocate(CUdeviceptr *address, size_t bytes)
 {
@@ -57,8 +33,11 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes)
     }
     space->context = context;
     space->range.bytes = bytes;
-    CUresult result = map_area(space, rounded) ? CUDA_SUCCESS : emu_os_error(errno);
+    size_t usable = emu_space_map(space, rounded, MAP_NORESERVE);
+    CUresult result = usable > 0 ? CUDA_SUCCESS : emu_os_error(errno);
     if (result == CUDA_SUCCESS) {
+        // Its end is that of the last page, before the guard page.
+        space->range.begin = (uintptr_t)space->area + (usable - rounded);
         if (bytes <= STALE_LIMIT) {
             memset((void *)space->range.begin, STALE_BYTE, bytes);
         }

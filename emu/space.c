@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct emu_ranges spaces;
@@ -46,6 +47,27 @@ struct emu_space *emu_space_new(enum emu_space_kind kind, int device, CUmemAcces
         space->access[device] = (unsigned char)access;
     }
     return space;
+}
+
+size_t emu_space_map(struct emu_space *space, size_t bytes, int flags)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t usable;
+    size_t area_bytes;
+    if (__builtin_add_overflow(bytes, page - 1, &usable) ||
+        __builtin_add_overflow(usable & ~(page - 1), page, &area_bytes)) {
+        errno = ENOMEM;
+        return 0;
+    }
+    usable &= ~(page - 1);
+    char *area =
+        mmap(NULL, area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    if (area == MAP_FAILED) {
+        return 0;
+    }
+    space->area = area;
+    space->area_bytes = area_bytes;
+    return mprotect(area + usable, page, PROT_NONE) == 0 ? usable : 0;
 }
 
 void emu_space_free(struct emu_space *space)

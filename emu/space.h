@@ -46,6 +46,10 @@ struct emu_space {
 // An entry without a place yet: the caller fills it in and inserts it. NULL: no memory.
 struct emu_space *emu_space_new(enum emu_space_kind kind, int device, CUmemAccess_flags access);
 
+// Maps [bytes] and what is missing to whole pages, and a guard page behind them, as the area of the
+// entry. [flags] are more of mmap's. Returns the bytes before the guard page; 0: errno says why.
+size_t emu_space_map(struct emu_space *space, size_t bytes, int flags);
+
 // Gives back what the entry holds (its area, its reference to the memory) and frees it. It is not
 // in the address space any more, and no lock is needed.
 void emu_space_free(struct emu_space *space);

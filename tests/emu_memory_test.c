@@ -189,6 +189,26 @@ static void in_host_memory(void)
 }
 EMU_TEST(host_memory)
 
+// Blocks that the system lays side by side are not one.
+static void in_copies_stay_in_a_host_block(void)
+{
+    void *blocks[2];
+    CUdeviceptr p;
+    emu_begin();
+    OK(cuMemAlloc(&p, 2 * PAGE));
+    OK(cuMemHostAlloc(&blocks[0], PAGE, 0));
+    OK(cuMemHostAlloc(&blocks[1], PAGE, 0));
+    for (int i = 0; i < 2; i++) {
+        OK(cuMemcpyDtoHAsync(blocks[i], p, PAGE, NULL));
+        EXPECT(ERROR_INVALID_VALUE, cuMemcpyDtoHAsync(blocks[i], p, 2 * PAGE, NULL));
+    }
+    OK(cuStreamSynchronize(NULL));
+    OK(cuMemFreeHost(blocks[0]));
+    OK(cuMemFreeHost(blocks[1]));
+    OK(cuMemFree(p));
+}
+EMU_TEST(copies_stay_in_a_host_block)
+
 static char *map_pages(int n, int protection)
 {
     char *pages = mmap(NULL, (size_t)n * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -329,6 +349,7 @@ int main(void)
         cmocka_unit_test(memory_has_an_end),
         cmocka_unit_test(context_takes_its_memory_along),
         cmocka_unit_test(host_memory),
+        cmocka_unit_test(copies_stay_in_a_host_block),
         cmocka_unit_test(registered_memory),
         cmocka_unit_test(device_memory_is_no_host_memory),
         cmocka_unit_test(pointer_attributes),
