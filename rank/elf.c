@@ -63,7 +63,10 @@ bool rank_elf_open(const uint8_t *bytes, size_t length, const char *place, struc
                          "file of %zu bytes",
                          (unsigned long long)elf->count, (unsigned long long)names, length);
     }
-    elf->names = rank_elf_section(elf, names);
+    // Section 0 is none, whatever stands in its header: the sections have no names.
+    if (names != SHN_UNDEF) {
+        elf->names = rank_elf_section(elf, names);
+    }
     return check_sections(elf, place, diag);
 }
 

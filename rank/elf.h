@@ -21,7 +21,7 @@ struct rank_elf {
     Elf64_Ehdr header;
     const uint8_t *table; // of [count] section headers
     uint64_t count;       // 0: the file has no sections
-    Elf64_Shdr names;
+    Elf64_Shdr names;     // all zero: the sections have none
 };
 
 // Whether the bytes begin as such a file does.

@@ -118,6 +118,19 @@ static void a_shared_object_without_device_code(void **state)
     assert_int_equal(split(&object, sizeof(object), NULL), 0);
 }
 
+// Section 0 is none, so that what stands in its header is nobody's: not the names either.
+static void a_shared_object_whose_sections_have_no_names(void **state)
+{
+    (void)state;
+    struct kern_diag diag = {0};
+    struct object object = good_object();
+    object.header.e_shstrndx = SHN_UNDEF;
+    object.sections[0] = (Elf64_Shdr){
+        .sh_type = SHT_STRTAB, .sh_offset = UINT64_C(1) << 60, .sh_size = UINT64_C(1) << 50};
+    assert_true(rank_elf_check((uint8_t *)&object, sizeof(object), "artifact", &diag));
+    assert_int_equal(split(&object, sizeof(object), NULL), 0);
+}
+
 // Each of these must be refused, and no byte outside the copy be read, which a sanitizer sees.
 static void hostile_headers(void **state)
 {
@@ -202,6 +215,7 @@ int main(void)
         cmocka_unit_test(containers_of_a_shared_object),
         cmocka_unit_test(containers_of_a_plain_fatbin),
         cmocka_unit_test(a_shared_object_without_device_code),
+        cmocka_unit_test(a_shared_object_whose_sections_have_no_names),
         cmocka_unit_test(hostile_headers),
         cmocka_unit_test(every_truncation),
         cmocka_unit_test(containers_of_a_real_artifact),
