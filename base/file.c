@@ -120,6 +120,8 @@ bool kern_file_create(struct kern_file_out *out, const char *path, struct kern_d
     bool in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
     const char *target = !in_place && realpath(path, real) ? real : path;
     *out = (struct kern_file_out){.fd = -1};
+    if (in_place && S_ISDIR(status.st_mode))
+        return kern_fail(diag, KERN_EXIT_USAGE, path, "is a directory; a file is needed here");
     errno = ENAMETOOLONG;
     bool good = snprintf(out->path, sizeof out->path, "%s", target) < (int)sizeof out->path;
     if (good && in_place)
@@ -159,7 +161,8 @@ bool kern_file_write(const char *path, const void *bytes, size_t length, struct 
 bool kern_file_try(const char *path, struct kern_diag *diag)
 {
     struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+    bool in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+    if (in_place && !S_ISDIR(status.st_mode))
         return access(path, W_OK) == 0 ||
                kern_fail(diag, KERN_EXIT_USAGE, path, "cannot be written: %s", strerror(errno));
     struct kern_file_out out;

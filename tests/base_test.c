@@ -192,6 +192,14 @@ static void files_are_written_whole_and_read_back(void **state)
     assert_false(kern_file_write("/nonexistent/file", "x", 1, &diag));
     assert_int_equal(diag.errors, 4);
     unlink(path);
+    assert_true(kern_file_try(path, &diag));
+    // A directory is refused by the try that comes before a run, not by the write after it.
+    assert_false(kern_file_try(folder, &diag));
+    assert_false(kern_file_write(folder, "x", 1, &diag));
+    for (size_t i = 4; i < 6; i++) {
+        assert_int_equal(diag.entries[i].code, KERN_EXIT_USAGE);
+        assert_non_null(strstr(diag.entries[i].text, "is a directory"));
+    }
     assert_int_equal(rmdir(folder), 0); // nothing else was left there
     kern_diag_clear(&diag);
     kern_arena_free(&arena);
