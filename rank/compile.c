@@ -66,8 +66,7 @@ struct rank_value rank_value_of(struct rank_call_site *site, const struct kern_v
         return of_var(site, &source->ref);
     case KERN_VALUE_EXPR:
         return of_expr(source->expr);
-    case KERN_VALUE_I32:
-        return finished((uint32_t)source->integer);
+    case KERN_VALUE_I32: // with its sign: a field may have 8 bytes for it
     case KERN_VALUE_I64:
         return finished((uint64_t)source->integer);
     case KERN_VALUE_U8:

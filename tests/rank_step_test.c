@@ -419,8 +419,8 @@ static void packs_hold_every_source(void **state)
         "'states': {'kv': {'bytes_per_token': 256}},"
         "'buffers': {'w': {'dtype': 'bf16', 'shape': [4096], 'kind': 'carry', 'export': true},"
         " 'y': {'dtype': 'u8', 'shape': [256], 'kind': 'output'}},"
-        "'ops': {'d': {'params': ['inout buffer<bf16>', 'inout state', 'out buffer<u8>', 'i32'],"
-        "  'impl': {'scratch': {'s': {'dtype': 'f32', 'shape': ['n']}},"
+        "'ops': {'d': {'params': ['inout buffer<bf16>', 'inout state', 'out buffer<u8>', 'i32',"
+        "  'i32'], 'impl': {'scratch': {'s': {'dtype': 'f32', 'shape': ['n']}},"
         "  'launches': [{'module': 'k', 'entry': 'dump', 'block': [1,1,1], 'grid': [1,1,1],"
         "   'params': ['bytes<256>', 'out buffer<u8>'],"
         "   'args': [{'pack': {'size': 256, 'fields': ["
@@ -432,16 +432,18 @@ static void packs_hold_every_source(void **state)
         "     {'at': 172, 'u8': 7}, {'at': 174, 'width': 2, 'i32': -3}, {'at': 176, 'var': 'n'},"
         "     {'at': 180, 'expr': {'add': ['n', 5]}}, {'at': 184, 'rank': 'g'},"
         "     {'at': 190, 'width': 2, 'var': 'n'}, {'at': 192, 'width': 8, 'var': 'n'},"
-        "     {'at': 200, 'param': 3}]}}, {'param': 2}]}]}}},"
+        "     {'at': 200, 'param': 3}, {'at': 208, 'width': 8, 'i32': -7},"
+        "     {'at': 216, 'width': 8, 'param': 4}, {'at': 224, 'param': 4},"
+        "     {'at': 230, 'width': 2, 'param': 4}]}}, {'param': 2}]}]}}},"
         "'programs': {'step': {'calls': [{'op': 'd', 'args': [{'buf': 'w', 'offset': 256},"
-        "  {'state': 'kv', 'offset': 512}, {'buf': 'y'}, {'expr': {'mul': ['n', 3]}}]}]}}}");
+        "  {'state': 'kv', 'offset': 512}, {'buf': 'y'}, {'expr': {'mul': ['n', 3]}}, {'i32': -9}]}]}}}");
     // clang-format on
     const struct kern_export *exports;
     assert_int_equal(kern_rank_exports(fixture.rank, &exports), 1);
     for (uint64_t n = 200; n <= 300; n += 100) {
         uint8_t y[256];
         uint64_t pointer, wide;
-        int32_t words[14];
+        int32_t words[14], narrow;
         fixture_set_var(&fixture, "n", n);
         fixture_run(&fixture, "step");
         fixture_read(&fixture, "y", y, sizeof(y));
@@ -480,6 +482,17 @@ static void packs_hold_every_source(void **state)
         assert_int_equal(wide, n);
         assert_int_equal(words[12], 3 * n);
         assert_int_equal(words[13], 0);
+        // A field that is wider than an i32 has its sign.
+        memcpy(&wide, y + 208, 8);
+        assert_int_equal((int64_t)wide, -7);
+        memcpy(&wide, y + 216, 8);
+        assert_int_equal((int64_t)wide, -9);
+        memcpy(&narrow, y + 224, 4);
+        assert_int_equal(narrow, -9);
+        assert_int_equal(y[228] + y[229], 0);
+        assert_int_equal(y[230], 0xf7);
+        assert_int_equal(y[231], 0xff);
+        assert_int_equal(y[232], 0);
     }
     fixture_close(&fixture);
 }
