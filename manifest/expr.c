@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expressions and shapes for given values of the vars. The arithmetic is unsigned 64-bit and
-// checked. The depth of the recursion is that of the manifest, at most KERN_MANIFEST_DEPTH_MAX.
+// Expressions, shapes and ranges for given values of the vars. The arithmetic is unsigned 64-bit
+// and checked. The depth of the recursion is that of the manifest, at most KERN_MANIFEST_DEPTH_MAX.
 #include "manifest/manifest.h"
 
 static bool ceil_div(uint64_t a, uint64_t c, uint64_t *value)
@@ -43,6 +43,17 @@ bool kern_expr_value(const struct kern_expr *expr, const uint64_t *vars, uint64_
         return true;
     }
     return false;
+}
+
+bool kern_when_narrow(const struct kern_when *when, uint64_t *low, uint64_t *high)
+{
+    uint64_t from = when->min > *low ? when->min : *low;
+    uint64_t to = when->max < *high ? when->max : *high;
+    if (from > to)
+        return false;
+    *low = from;
+    *high = to;
+    return true;
 }
 
 bool kern_shape_bytes(enum kern_dtype dtype, const struct kern_dim *shape, size_t rank,

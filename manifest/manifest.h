@@ -313,7 +313,7 @@ struct kern_pack {
 
 struct kern_when {
     struct kern_ref var;
-    uint64_t min;
+    uint64_t min; // 0: open
     uint64_t max; // UINT64_MAX: open
     bool has_min;
     bool has_max;
@@ -470,6 +470,10 @@ uint32_t kern_param_bytes(const struct kern_param *param);
 
 // The value of [expr] for var values [vars] (dense, by var index); false on overflow.
 bool kern_expr_value(const struct kern_expr *expr, const uint64_t *vars, uint64_t *value);
+
+// Narrows *[low] to *[high], values of the var of [when], to those with which a launch runs; false,
+// and they stay as they are, if it runs with none of them.
+bool kern_when_narrow(const struct kern_when *when, uint64_t *low, uint64_t *high);
 
 // The bytes of a shape for var values [vars]; false on overflow.
 bool kern_shape_bytes(enum kern_dtype dtype, const struct kern_dim *shape, size_t rank,

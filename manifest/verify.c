@@ -56,15 +56,7 @@ bool kern_corners_enter(struct kern_verify *verify, const struct kern_launch *la
         return true;
     if (when->var.index == KERN_NONE)
         return false;
-    uint64_t *low = &verify->low[when->var.index];
-    uint64_t *high = &verify->high[when->var.index];
-    uint64_t from = when->has_min && when->min > *low ? when->min : *low;
-    uint64_t to = when->has_max && when->max < *high ? when->max : *high;
-    if (from > to)
-        return false;
-    *low = from;
-    *high = to;
-    return true;
+    return kern_when_narrow(when, &verify->low[when->var.index], &verify->high[when->var.index]);
 }
 
 static uint64_t highest(const struct kern_var *var)

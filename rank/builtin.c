@@ -60,10 +60,7 @@ static bool find_corners(const struct kern_manifest *manifest, const struct kern
     if (when == NULL) {
         return true;
     }
-    uint32_t v = when->var.index;
-    low[v] = when->min > low[v] ? when->min : low[v];
-    high[v] = when->max < high[v] ? when->max : high[v];
-    return low[v] <= high[v];
+    return kern_when_narrow(when, &low[when->var.index], &high[when->var.index]);
 }
 
 // Goes on to the next combination of the [used] vars, like an odometer; false after the last.

@@ -174,6 +174,16 @@ static void compile_attributes(struct kern_arena *arena, struct rank_launch *lau
     }
 }
 
+// Whether there is a value of the var with which the launch runs.
+static bool can_run(const struct kern_manifest *manifest, const struct kern_when *when)
+{
+    if (when == NULL) {
+        return true;
+    }
+    uint64_t low = 1, high = manifest->vars[when->var.index].max;
+    return kern_when_narrow(when, &low, &high);
+}
+
 static bool compile_kernel(struct rank_call_site *site, const struct kern_launch *declared,
                            uint32_t function, struct kern_diag *diag)
 {
@@ -198,7 +208,8 @@ static bool compile_kernel(struct rank_call_site *site, const struct kern_launch
     }
     launch->fixed = launch->n_slots == 0;
     site->program->next_slots += launch->n_slots;
-    return !launch->fixed || rank_launch_fit(launch, diag);
+    return !launch->fixed || !can_run(site->rank->manifest, declared->when) ||
+           rank_launch_fit(launch, diag);
 }
 
 // "programs.step.calls[2] (l0.attn, op attn) launch 0 kern_attn".

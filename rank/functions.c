@@ -128,16 +128,16 @@ static uint32_t function_index(const struct wanted *wanted, CUfunction handle)
 }
 
 // The var values at which a launch asks for most: all at max, the var of its `when` in the range.
-static void launch_maxima(const struct kern_manifest *manifest, const struct kern_launch *launch,
+// False if none are, so that it never runs.
+static bool launch_maxima(const struct kern_manifest *manifest, const struct kern_launch *launch,
                           uint64_t *vars)
 {
     for (uint32_t v = 0; v < manifest->n_vars; v++) {
         vars[v] = manifest->vars[v].max;
     }
     const struct kern_when *when = launch->when;
-    if (when != NULL && when->has_max && when->max < vars[when->var.index]) {
-        vars[when->var.index] = when->max;
-    }
+    uint64_t low = 1;
+    return when == NULL || kern_when_narrow(when, &low, &vars[when->var.index]);
 }
 
 // Notes what this launch asks of its function.
@@ -145,7 +145,9 @@ static bool note_needs(const struct wanted *wanted, struct rank_function *functi
 {
     const struct kern_launch *launch = wanted->launch;
     uint64_t bytes = 0;
-    launch_maxima(wanted->rank->manifest, launch, vars);
+    if (!launch_maxima(wanted->rank->manifest, launch, vars)) {
+        return true;
+    }
     if (launch->shared_mem != NULL && !kern_expr_value(launch->shared_mem, vars, &bytes)) {
         return kern_fail(wanted->diag, KERN_EXIT_MANIFEST, wanted->place,
                          "shared_mem overflows at the maxima of the vars");

@@ -346,6 +346,38 @@ static void conditions_and_empty_grids(void **state)
     fixture_close(&fixture);
 }
 
+// A launch that no value of the var lets run asks for nothing, so that its geometry, which no
+// device takes, keeps nobody from loading.
+static void a_launch_that_never_runs(void **state)
+{
+    (void)state;
+    struct rank_fixture fixture = {0};
+    // clang-format off
+    fixture_open(&fixture,
+                 FIXTURE_HEAD
+                 "'vars': {'n': {'max': 64}},"
+                 "'buffers': {'c': {'dtype': 'i32', 'shape': [4], 'kind': 'carry'}},"
+                 "'ops': {'count': {'params': ['inout buffer<i32>'], 'impl': {'launches': ["
+                 "  {'module': 'k', 'entry': 'count_up', 'block': [1,1,1], 'grid': [1,70000,1],"
+                 "   'params': ['inout buffer<i32>', 'i32'], 'args': [{'param': 0}, {'i32': 10}],"
+                 "   'when': {'var': 'n', 'min': 65}},"
+                 "  {'module': 'k', 'entry': 'count_up', 'block': [1,1,1], 'grid': [1,1,1],"
+                 "   'params': ['inout buffer<i32>', 'i32'], 'args': [{'param': 0}, {'i32': 100}],"
+                 "   'shared_mem': 300000, 'when': {'var': 'n', 'max': 0}},"
+                 "  {'module': 'k', 'entry': 'count_up', 'block': [1,1,1], 'grid': [1,1,1],"
+                 "   'params': ['inout buffer<i32>', 'i32'], 'args': [{'param': 0}, {'i32': 1}],"
+                 "   'shared_mem': 1024, 'when': {'var': 'n', 'min': 64}}]}}},"
+                 "'programs': {'step': {'calls': [{'op': 'count', 'args': [{'buf': 'c'}]}]}}}");
+    // clang-format on
+    int32_t counters[4];
+    fixture_run(&fixture, "step");
+    fixture_set_var(&fixture, "n", 64);
+    fixture_run(&fixture, "step");
+    fixture_read(&fixture, "c", counters, sizeof(counters));
+    assert_int_equal(counters[0], 1);
+    fixture_close(&fixture);
+}
+
 // Launches follow the vars whatever came between: they were not run, the grid was empty, or the
 // step was refused. Both grids are the same expression, which is one value.
 static void launches_follow_the_vars(void **state)
@@ -573,6 +605,7 @@ int main(void)
         cmocka_unit_test(a_large_cluster_with_programmatic_launch),
         cmocka_unit_test(a_grid_that_a_cluster_does_not_divide),
         cmocka_unit_test(conditions_and_empty_grids),
+        cmocka_unit_test(a_launch_that_never_runs),
         cmocka_unit_test(launches_follow_the_vars),
         cmocka_unit_test(a_value_that_overflows),
         cmocka_unit_test(packs_hold_every_source),
