@@ -23,7 +23,8 @@ struct kern_diag_entry {
     int library_code;    // what a driver or library returned (its own numbers); 0: none did
 };
 
-// All zero is a valid empty diag. Texts live in the diag's own arena.
+// All zero is a valid empty diag. Places and texts live in the diag's own arena, and are tamed
+// (kern_text_tame): what they quote from a file steers no terminal, and an entry is one line.
 struct kern_diag {
     struct kern_diag_entry *entries;
     size_t count;

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 static struct rank_value finished(uint64_t value)
 {
     return (struct rank_value){.value = value};
@@ -212,16 +214,20 @@ static bool compile_kernel(struct rank_call_site *site, const struct kern_launch
            rank_launch_fit(launch, diag);
 }
 
-// "programs.step.calls[2] (l0.attn, op attn) launch 0 kern_attn".
+// "programs.step.calls[2] (l0.attn, op attn) launch 0 kern_attn". The rules let anything stand in a
+// label and an entry; what is shown of them is tamed.
 static const char *launch_place(struct kern_arena *arena, const struct rank_program *program,
                                 size_t call, size_t launch, const struct kern_op *op)
 {
     const char *label = program->declared->calls[call].label;
     const char *entry = op->launches[launch].entry;
-    return label == NULL ? kern_arena_print(arena, "%s.calls[%zu] (%s) launch %zu %s",
-                                            program->place, call, op->name, launch, entry)
-                         : kern_arena_print(arena, "%s.calls[%zu] (%s, op %s) launch %zu %s",
-                                            program->place, call, label, op->name, launch, entry);
+    char *place = label == NULL
+                      ? kern_arena_print(arena, "%s.calls[%zu] (%s) launch %zu %s", program->place,
+                                         call, op->name, launch, entry)
+                      : kern_arena_print(arena, "%s.calls[%zu] (%s, op %s) launch %zu %s",
+                                         program->place, call, label, op->name, launch, entry);
+    kern_text_tame(place);
+    return place;
 }
 
 static void note_operand(const struct kern_rank *rank, struct rank_program *program,

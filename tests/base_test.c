@@ -65,6 +65,19 @@ static void diag_lines_name_kind_place_and_rule(void **state)
     assert_int_equal(diag.count, 0);
 }
 
+static void diag_entries_are_one_line_each(void **state)
+{
+    (void)state;
+    struct kern_diag diag = {0};
+    kern_fail(&diag, KERN_EXIT_MANIFEST, "a\x1b[2J", "no \"%s\"",
+              "x\nerror: forged\x1b[31m\xc3\xb6\xff");
+    assert_string_equal(kern_diag_line(&diag, 0),
+                        "error: a?[2J: no \"x?error: forged?[31m\xc3\xb6?\"");
+    kern_warn(&diag, NULL, 0, NULL, "%s", "\r");
+    assert_string_equal(diag.entries[1].text, "?");
+    kern_diag_clear(&diag);
+}
+
 static void diag_sorts_by_order_and_keeps_equals(void **state)
 {
     (void)state;
@@ -220,6 +233,7 @@ int main(void)
         cmocka_unit_test(arena_memory_is_zeroed_and_apart),
         cmocka_unit_test(arena_prints_texts_of_any_length),
         cmocka_unit_test(diag_lines_name_kind_place_and_rule),
+        cmocka_unit_test(diag_entries_are_one_line_each),
         cmocka_unit_test(diag_sorts_by_order_and_keeps_equals),
         cmocka_unit_test(diag_code_is_the_cause),
         cmocka_unit_test(names_find_what_was_added_and_nothing_else),
