@@ -108,7 +108,7 @@ static void check_state(struct kern_verify *verify, const struct bound *bound)
     // Of the other states the runtime decides how much there is.
     const struct kern_state *state = &verify->manifest->states[bound->value->ref.index];
     check_alignment(verify, bound);
-    if (state->bytes && bound->value->offset > state->bytes)
+    if (state->bytes && bound->value->offset >= state->bytes)
         kern_place_fail(verify->diag, "V-CALL", bound->value->order, bound->place,
                         "the offset %" PRIu64 " lies outside \"%s\", which has %" PRIu64 " bytes",
                         bound->value->offset, state->name, state->bytes);

@@ -107,8 +107,14 @@ static const struct rules_case calls[] = {
     ACCEPTED("an offset inside at the var maxima", {"{'buf': 'a'}", "{'buf': 'a', 'offset': 60}"}),
     REFUSED("an offset outside at the var maxima", "V-CALL", ARG(0),
             {"{'buf': 'a'}", "{'buf': 'a', 'offset': 64}"}),
+    ACCEPTED(
+        "an offset inside a state", {"{'buf': 'w'}", "{'state': 's', 'offset': 3}"},
+        {"'in buffer<bf16>'", "'in state'"},
+        {"'buffers'", "'states': {'s': {'bytes': 4}}, 'buffers'"},
+        {"'w': {'dtype': 'bf16', 'shape': [32, 8], 'kind': 'weight', 'bind': [{'tensor': 't'}]}, ",
+         ""}),
     REFUSED(
-        "an offset past a state", "V-CALL", ARG(1), {"{'buf': 'w'}", "{'state': 's', 'offset': 5}"},
+        "an offset past a state", "V-CALL", ARG(1), {"{'buf': 'w'}", "{'state': 's', 'offset': 4}"},
         {"'in buffer<bf16>'", "'in state'"},
         {"'buffers'", "'states': {'s': {'bytes': 4}}, 'buffers'"},
         {"'w': {'dtype': 'bf16', 'shape': [32, 8], 'kind': 'weight', 'bind': [{'tensor': 't'}]}, ",
