@@ -57,9 +57,7 @@ static bool check(struct kern_reader *reader, const struct kern_json_node *key,
                   const struct kern_node *node)
 {
     char found[64];
-    bool ok = true;
-    if (key->size == 0)
-        ok = kern_refuse(reader, "V-CONST", node, "the name of a constant is not empty");
+    bool ok = kern_check_name(reader, node, "a constant");
     if (find(reader, key)->is_var)
         ok = kern_refuse(reader, "V-CONST", node,
                          "a var has this name too, so that a string in an extent or expression "

@@ -285,14 +285,13 @@ static bool is_printable(const char *name)
     return true;
 }
 
-static bool check_name(struct kern_reader *reader, const struct kern_node *node,
-                       const struct kern_items *map)
+bool kern_check_name(struct kern_reader *reader, const struct kern_node *node, const char *what)
 {
     if (!*node->place.name)
-        return kern_refuse(reader, "V-NAME", node, "the name of %s is not empty", map->what);
+        return kern_refuse(reader, "V-NAME", node, "the name of %s is not empty", what);
     if (!is_printable(node->place.name))
         return kern_refuse(reader, "V-NAME", node, "the name of %s has no control characters",
-                           map->what);
+                           what);
     return true;
 }
 
@@ -320,7 +319,7 @@ bool kern_read_map(struct kern_reader *reader, const struct kern_node *node,
             kern_refuse_repeated(reader, key, &entry.place);
         } else {
             store_pointer(next, name);
-            ok = check_name(reader, &entry, map) && ok;
+            ok = kern_check_name(reader, &entry, map->what) && ok;
             ok = map->read(reader, &entry, next) && ok;
             next += map->size;
             ++*count;

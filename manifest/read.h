@@ -123,6 +123,9 @@ bool kern_read_list(struct kern_reader *reader, const struct kern_node *node,
 bool kern_read_tuple(struct kern_reader *reader, const struct kern_node *node,
                      const struct kern_keys *parts, void *into);
 
+// Checks the name in a map that [node] has, of what is called [what]: "a buffer".
+bool kern_check_name(struct kern_reader *reader, const struct kern_node *node, const char *what);
+
 // Reads a map into [*items], a new array in byte-wise order of the names, and fills [names], which
 // may be NULL, with their indices.
 bool kern_read_map(struct kern_reader *reader, const struct kern_node *node,

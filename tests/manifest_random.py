@@ -95,7 +95,7 @@ class Validator:
 
     def names_are_right(self, document):
         maps = [document.get(name, {}) for name in NAMED_MAPS]
-        maps.append((document.get("topology") or {}).get("groups", {}))
+        maps += [self.constants, (document.get("topology") or {}).get("groups", {})]
         maps += [op["impl"].get("scratch", {}) for op in document["ops"].values()]
         right = all(name and not re.search("[\x00-\x1f\x7f-\x9f]", name)
                     for one in maps for name in one)
