@@ -57,9 +57,9 @@ bool kern_provision_plan(const struct kern_manifest *manifest, uint64_t capacity
         return false;
     uint64_t pages = capacity / plan->page + (capacity % plan->page != 0);
     // No capacity at all is an error of the states that need some, see kern_state_bytes.
-    if (pages != 0 && has_pages(manifest))
-        pages += KERN_HELD_PAGES;
-    if (__builtin_mul_overflow(pages, plan->page, &plan->tokens) ||
+    uint64_t held = pages != 0 && has_pages(manifest) ? KERN_HELD_PAGES : 0;
+    if (__builtin_add_overflow(pages, held, &pages) ||
+        __builtin_mul_overflow(pages, plan->page, &plan->tokens) ||
         __builtin_add_overflow(seqs, KERN_HELD_SLOTS, &plan->slots))
         return kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "a capacity of %" PRIu64 " tokens for %" PRIu64

@@ -146,12 +146,29 @@ static void test_refusals(void **state)
     fixture_close(&fixture);
 }
 
+// With pages of one token the pages that are held beside those of the capacity are what is beyond.
+static void test_a_capacity_of_all_there_are(void **state)
+{
+    (void)state;
+    struct kern_diag diag = {0};
+    struct kern_provision_plan plan;
+    struct kern_state paged = {.name = "kv", .bytes_per_token = 16};
+    struct kern_manifest manifest = {.states = &paged, .n_states = 1};
+    assert_true(kern_provision_plan(&manifest, UINT64_MAX - KERN_HELD_PAGES, 3, &plan, &diag));
+    assert_int_equal(plan.tokens, UINT64_MAX);
+    assert_false(kern_provision_plan(&manifest, UINT64_MAX, 3, &plan, &diag));
+    assert_int_equal(diag.entries[0].code, KERN_EXIT_USAGE);
+    assert_non_null(strstr(diag.entries[0].text, "beyond 64 bits"));
+    kern_diag_clear(&diag);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_plan_is_what_a_rank_takes),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_a_capacity_of_all_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
