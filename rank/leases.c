@@ -29,9 +29,12 @@ static bool has(const struct kern_rank *rank, enum rank_kind kind)
     return rank->pool.kinds[kind].first != 0;
 }
 
+// A pool has at most INT32_MAX pages: a number beyond is as good as any other that is, and sums of
+// this one do not wrap.
 static uint64_t pages_for(const struct kern_rank *rank, uint64_t tokens)
 {
-    return has(rank, RANK_PAGES) ? tokens / rank->page + (tokens % rank->page != 0) : 0;
+    uint64_t pages = has(rank, RANK_PAGES) ? tokens / rank->page + (tokens % rank->page != 0) : 0;
+    return pages < UINT32_MAX ? pages : UINT32_MAX;
 }
 
 // What is never given away, and a slot for each of [leases].

@@ -369,6 +369,34 @@ static void ids_are_found(void **state)
     }
 }
 
+// With pages of one token there are as many pages of the most tokens, with which no sum may wrap.
+static void all_tokens_there_are(void **state)
+{
+    (void)state;
+    struct rank_fixture fixture = {.capacity = 40, .seqs = 1};
+    enum kern_denial denial;
+    // clang-format off
+    fixture_open(&fixture,
+                 FIXTURE_HEAD
+                 "'states': {'kv': {'bytes_per_token': 4096}}, 'buffers': {},"
+                 "'ops': {'touch': {'params': ['inout state', 'i32'], 'impl': {'launches': ["
+                 FIXTURE_LAUNCH("count_up") "}]}}},"
+                 "'programs': {'step': {'calls': ["
+                 "  {'op': 'touch', 'args': [{'state': 'kv'}, {'i32': 1}]}]}}}");
+    // clang-format on
+    assert_int_equal(kern_rank_page_tokens(fixture.rank), 1);
+    assert_null(kern_lease_open(fixture.rank, UINT64_MAX, &denial, &fixture.diag));
+    assert_int_equal(denial, KERN_LEASE_EXCEEDS_POOL);
+    struct kern_lease *lease = kern_lease_open(fixture.rank, 4, &denial, &fixture.diag);
+    assert_non_null(lease);
+    assert_false(kern_lease_grow(lease, UINT64_MAX, &denial, &fixture.diag));
+    assert_int_equal(denial, KERN_LEASE_EXCEEDS_POOL);
+    assert_null(kern_lease_fork(lease, 4, UINT64_MAX, &denial, &fixture.diag));
+    assert_int_equal(denial, KERN_LEASE_EXCEEDS_POOL);
+    kern_lease_close(lease);
+    fixture_close(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +406,7 @@ int main(void)
         cmocka_unit_test(the_driver_refuses_a_call),
         cmocka_unit_test(a_rank_is_not_given_its_memory),
         cmocka_unit_test(kernels_write_what_is_leased),
+        cmocka_unit_test(all_tokens_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
