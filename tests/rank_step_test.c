@@ -27,7 +27,7 @@
     "  'impl': {'launches': [" FIXTURE_LAUNCH("add") "}]}}},"                                      \
     "'programs': {'step': {'calls': ["                                                             \
     "  {'op': 'add', 'args': [{'buf': 'x'}, {'buf': 'y'}, {'i32': 10}, {'var': 'n'}]},"            \
-    "  {'label': 'again', 'op': 'add', 'args': [{'buf': 'y'}, {'buf': 'y'}, {'var': 'n'},"         \
+    "  {'label': 'again\\n', 'op': 'add', 'args': [{'buf': 'y'}, {'buf': 'y'}, {'var': 'n'},"      \
     "   {'var': 'n'}]}]}}}"
 // clang-format on
 
@@ -79,7 +79,7 @@ static void launches_are_timed(void **state)
         assert_true(kern_rank_launch_times(fixture.rank, &times, &count, &fixture.diag));
         assert_int_equal(count, 2);
         assert_non_null(strstr(times[0].place, "programs.step.calls[0]"));
-        assert_non_null(strstr(times[1].place, "programs.step.calls[1]"));
+        assert_non_null(strstr(times[1].place, "programs.step.calls[1] (again?, op add)"));
         assert_int_equal(times[0].begin, 0);
         assert_true(times[0].end >= times[0].begin && times[0].end == times[1].begin);
         assert_true(times[1].end >= times[1].begin && times[1].end <= nanoseconds);
