@@ -6,7 +6,7 @@
 # Fails where a ratio is above its target.
 set -euo pipefail
 
-source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+source_dir=${KERN_SOURCE:-$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 bench=${KERN_BUILD:-$source_dir/build}/bench/bench_verify
 rounds=${1-9}
 work=$(mktemp -d)

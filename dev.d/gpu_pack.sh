@@ -23,7 +23,7 @@ pack_libraries() {
 # for networks.
 pack_plugins() {
     local packed
-    packed=$(cd "$pack/lib" && echo *.so.*)
+    packed=$(CDPATH='' cd -- "$pack/lib" && echo *.so.*)
     mkdir -p "$2"
     ldd "$1"/*.so 2>/dev/null | awk -v packed="$packed" -v system_pattern="$system_pattern" '
         function end() { if (plugin && !foreign) print plugin }
@@ -40,6 +40,17 @@ mpi_folder() {
 
 make_pack() {
     local build=$1 pack=$2 pmix dnnl example
+    # Both are loaded by name, so that no program says where they are. ldconfig is in nobody's PATH but root's.
+    pmix=$(libraries_of "$(mpi_folder pkglibdir)"/mca_pmix_ext*.so | grep '/libpmix\.so' || true)
+    dnnl=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p | awk '/libdnnl\.so\.[0-9]/ && !found { found = $NF } END { print found }')
+    [ -n "$pmix" ] || {
+        echo "gpu_pack: Open MPI's plugin for PMIx ($(mpi_folder pkglibdir)/mca_pmix_ext*.so) or its libpmix.so is not there" >&2
+        return 1
+    }
+    [ -n "$dnnl" ] || {
+        echo "gpu_pack: ldconfig -p lists no libdnnl.so; install libdnnl-dev, or run ldconfig where it lies" >&2
+        return 1
+    }
     rm -rf "$pack"
     mkdir -p "$pack"/{bin,lib,etc,examples}
     cp "$build/bin/kern-rank" "$build/bin/kern" "$pack/bin/"
@@ -57,8 +68,6 @@ make_pack() {
         cp -rL "$(sed -n 's/^KERN_STORIES:PATH=//p' "$build/CMakeCache.txt")" "$pack/examples/stories/checkpoint"
     fi
 
-    pmix=$(libraries_of "$(mpi_folder pkglibdir)"/mca_pmix_ext*.so | grep '/libpmix\.so')
-    dnnl=$(ldconfig -p | awk '/libdnnl\.so\.[0-9]/ { print $NF; exit }')
     cp -L "$pmix" "$dnnl" "$pack/lib/"
     pack_libraries "$pack"/bin/* "$pack"/lib/*
     pack_plugins "$(mpi_folder pkglibdir)" "$pack/lib/openmpi"

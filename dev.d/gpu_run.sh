@@ -8,10 +8,10 @@
 #
 # It stands in a folder that ./dev gpu --pack made, which may be moved, and needs bash, coreutils, awk and
 # the C library of the machine, no Open MPI and no toolkit. Nothing but the report is written outside of a
-# temporary folder. Exit: 0 all is well, 1 something is not, 2 usage, 77 there is no CUDA device.
+# temporary folder. Exit: 0 all is well, 1 something is not or no example was run, 2 usage, 77 there is no CUDA device.
 set -uo pipefail
 
-pack=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+pack=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 device=cuda report=gpu-report.txt seconds=540 smallest='' only=''
 
 usage() {
@@ -31,6 +31,15 @@ while [ $# -gt 0 ]; do
     shift
 done
 case $device in cuda | emu) ;; *) usage ;; esac
+[[ $seconds =~ ^[0-9]{1,9}$ ]] || {
+    echo "run.sh: --seconds is a number of seconds, not '$seconds'" >&2
+    exit 2
+}
+[[ '' =~ $only ]]
+[ $? -le 1 ] || {
+    echo "run.sh: --only '$only' is not a regular expression" >&2
+    exit 2
+}
 
 export PATH=$pack/bin:${PATH:-/usr/bin:/bin} LD_LIBRARY_PATH=$pack/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export OPAL_PREFIX=$pack OPAL_BINDIR=$pack/bin OPAL_LIBDIR=$pack/lib OPAL_PKGLIBDIR=$pack/lib/openmpi
@@ -57,13 +66,13 @@ trap 'rm -rf "$work"' EXIT
 # PMIx looks for a home, and ends with a fault where there is neither one nor an entry for the user.
 export TMPDIR=$work HOME=$work
 : >"$work/lines" && : >"$work/details"
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 runs=0
 
 # has LIBRARY: whether the device's library is on this machine; emu has all of its own.
 has() {
     local folders
     IFS=: read -ra folders <<<"$LD_LIBRARY_PATH"
-    [ "$device" = emu ] || ldconfig -p 2>/dev/null | grep -q "$1\.so" ||
+    [ "$device" = emu ] || [[ $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) = *"$1.so"* ]] ||
         [ -n "$(find "${folders[@]}" -maxdepth 1 -name "$1.so.*" 2>/dev/null | head -1)" ]
 }
 
@@ -81,6 +90,7 @@ run() {
         >"$work/out" 2>"$work/err" </dev/null
     status=$?
     took=$((SECONDS - began))
+    runs=$((runs + 1))
 }
 
 # judge NAME: the outcome of the last run.
@@ -113,50 +123,57 @@ in_time() {
     }
 }
 
-# The driven examples: NAME RANKS. Outputs must be the expected ones, and those of emu.
+mode_of() { # GRAPHS
+    if [ "$1" = on ]; then echo graphs; else echo eager; fi
+}
+
+# The driven examples: NAME RANKS. Outputs must be those of emu, and as graphs the expected ones too.
 driven() {
-    local name=$1 ranks=$2 folder=$pack/examples/$1 words graphs where
-    in_time "$name" || return
+    local name=$1 ranks=$2 folder=$pack/examples/$1 words graphs right what computed=''
+    local -A files=([emu]=$work/emu [expected]=$folder/expected)
     words=("$folder/model.json" --steps 5 --warmup 1)
     [ -e "$folder/inputs-0.safetensors" ] && words+=(--input "$folder/inputs-{rank}.safetensors")
     [ -e "$folder/weights.safetensors" ] && words+=(--weights "$folder/weights.safetensors")
-    run emu "$ranks" "${words[@]}" --output "$work/emu-{rank}.safetensors"
-    [ $status -eq 0 ] || judge "$name on emu" || return
     for graphs in off on; do
-        where="$name, $ranks ranks, $([ $graphs = on ] && echo graphs || echo eager)"
-        in_time "$where" || continue
-        run "$device" "$ranks" "${words[@]}" -G $graphs --check "$work/emu-{rank}.safetensors" \
-            --atol 1e-5 --rtol 1e-5
-        judge "$where: as emu"
-        if [ ! -e "$folder/expected-0.safetensors" ] || [ $graphs = off ]; then
-            continue
-        fi
-        run "$device" "$ranks" "${words[@]}" -G $graphs --check "$folder/expected-{rank}.safetensors" \
-            --atol 1e-5 --rtol 1e-5
-        judge "$where: as expected"
+        for right in emu expected; do
+            if [ $right = expected ] && { [ $graphs = off ] || [ ! -e "$folder/expected-0.safetensors" ]; }; then
+                continue
+            fi
+            what="$name, $ranks ranks, $(mode_of $graphs): as $right"
+            in_time "$what" || continue
+            if [ $right = emu ] && [ -z "$computed" ]; then
+                run emu "$ranks" "${words[@]}" --output "${files[emu]}-{rank}.safetensors"
+                [ $status -eq 0 ] || judge "$name on emu" || return
+                computed=1
+            fi
+            run "$device" "$ranks" "${words[@]}" -G $graphs --check "${files[$right]}-{rank}.safetensors" \
+                --atol 1e-5 --rtol 1e-5
+            judge "$what"
+        done
     done
 }
 
 # Generation: MODEL NAME RANKS. Tokens must be those of the reference, and are emu's but for close calls.
 generated() {
-    local model=$1 name=$2 ranks=$3 checkpoint=$pack/examples/$1/checkpoint graphs where words
-    [ -d "$checkpoint" ] && [[ "$model $name" =~ $only ]] || return
-    has libcublasLt || {
-        skip "$model $name" "libcublasLt is not on this machine"
-        return
-    }
-    if [ "$device" = cuda ] && [[ $name = *nccl* ]]; then
-        skip "$model $name" "NCCL refuses ranks that share a device"
-        return
-    fi
-    words=("$pack/examples/$model/$name/model.json" --weights "$checkpoint" --generate 16
-        --check-ids "$checkpoint/reference.json")
+    local model=$1 name=$2 ranks=$3 checkpoint=$pack/examples/$1/checkpoint graphs what
+    [ -d "$checkpoint" ] || return
     for graphs in off on; do
-        where="$model $name, $ranks ranks, $([ $graphs = on ] && echo graphs || echo eager)"
-        in_time "$where" || continue
-        run "$device" "$ranks" "${words[@]}" -G $graphs
-        judge "$where: as the reference"
+        what="$model $name, $ranks ranks, $(mode_of $graphs): as the reference"
+        in_time "$what" || continue
+        if ! has libcublasLt; then
+            skip "$what" "libcublasLt is not on this machine"
+        elif [ "$device" = cuda ] && [[ $name = *nccl* ]]; then
+            skip "$what" "NCCL refuses ranks that share a device"
+        else
+            run "$device" "$ranks" "$pack/examples/$model/$name/model.json" --weights "$checkpoint" \
+                --generate 16 --check-ids "$checkpoint/reference.json" -G $graphs
+            judge "$what"
+        fi
     done
+}
+
+mode_of() { # GRAPHS
+    if [ "$1" = on ]; then echo graphs; else echo eager; fi
 }
 
 machine() {
@@ -212,4 +229,8 @@ echo "$summary"
     cat "$work/details"
 } >"$report" || exit 1
 echo "# report: $report"
-[ $failed -eq 0 ] && [ $passed -gt 0 ]
+if [ $runs -eq 0 ]; then
+    echo "run.sh: no example was run: $skipped skipped, of the others no name matches '$only'" >&2
+    exit 1
+fi
+[ $failed -eq 0 ]

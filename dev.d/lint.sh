@@ -4,7 +4,7 @@ install_packages "${packages[@]}" clang-format clang-tidy shellcheck
 build_preset release
 mapfile -t sources < <(git ls-files '*.c')
 mapfile -t formatted < <(git ls-files '*.c' '*.h' '*.cu')
-mapfile -t scripts < <(git ls-files dev .ci/run '*.sh')
+mapfile -t scripts < <(git ls-files dev .ci/run slurm/testcluster '*.sh' '*.sbatch')
 status=0
 clang-format --dry-run --Werror "${formatted[@]}" || status=1
 shellcheck "${scripts[@]}" || status=1

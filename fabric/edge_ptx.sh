@@ -8,7 +8,7 @@
 # It is for every GPU from sm_90 on. Its version is the first that knows this target, and not the
 # compiler's own, which older drivers refuse.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+CDPATH='' cd -- "$(dirname "$0")/.."
 made=$(mktemp)
 trap 'rm -f "$made"' EXIT
 "$1" -std=c++17 -ptx -arch=compute_90 -fmad=false -allow-unsupported-compiler -I. \

@@ -27,7 +27,7 @@ check() {
 # installed SONAME: the files of that name that the loader or the toolkit has.
 installed() {
     {
-        ldconfig -p 2>/dev/null | sed -n "s|.*$1 .*=> ||p"
+        PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | sed -n "s|.*$1 .*=> ||p"
         find -L "$toolkit/lib64" -name "$1" -not -path '*/stubs/*' 2>/dev/null
     } | xargs -r -n1 realpath | sort -u
 }

@@ -4,7 +4,7 @@
 # The PTX of the edges that is checked in is what the compiler makes of its source, and every later GPU's
 # assembler takes it. A compiler of another release may write the same otherwise.
 set -uo pipefail
-source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+source_dir=${KERN_SOURCE:-$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 kept=$source_dir/fabric/edge_kernels.ptx
 release=13.0
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc)

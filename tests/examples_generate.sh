@@ -106,4 +106,61 @@ if generate llama wrong --checkpoint "$work/checkpoint-b" 2>"$work/stderr"; then
 fi
 grep -q 'down_proj.weight is BF16 \[48, 32\], not BF16 \[32, 48\]' "$work/stderr" ||
     fail "llama: a tensor of another shape is refused without saying why"
+
+# variant OUT KEYS [TENSOR]: the first checkpoint with these keys of config.json changed (null removes
+# one), and with one more tensor.
+variant() {
+    cp -r "$work/checkpoint-a" "$work/$1"
+    python3 -B - "$work/$1" "${@:2}" <<'EOF'
+import json, pathlib, struct, sys
+
+folder = pathlib.Path(sys.argv[1])
+config = json.loads((folder / "config.json").read_text()) | json.loads(sys.argv[2])
+config = {key: value for key, value in config.items() if value is not None}
+(folder / "config.json").write_text(json.dumps(config))
+for name in sys.argv[3:]:
+    header = json.dumps({name: {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]}}).encode()
+    (folder / "more.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+EOF
+}
+refused() { # VARIANT TEXT
+    if generate llama wrong --checkpoint "$work/$1" 2>"$work/stderr"; then
+        fail "llama: $1 is accepted"
+    fi
+    grep -qF -- "$2" "$work/stderr" || fail "llama: $1 is refused without saying why"
+}
+
+variant theta-top '{"rope_theta": 500000.0}'
+variant theta-inside \
+    '{"rope_theta": null, "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}}'
+for name in checkpoint-a theta-top theta-inside; do
+    generate llama "of-$name" --checkpoint "$work/$name"
+done
+cmp "$work/of-theta-top/model.json" "$work/of-theta-inside/model.json" ||
+    fail "llama: rope_theta is not found in rope_parameters"
+if cmp -s "$work/of-theta-top/model.json" "$work/of-checkpoint-a/model.json"; then
+    fail "llama: rope_theta makes no difference"
+fi
+
+for part in '{"partial_rotary_factor": 0.5}' '{"rope_parameters": {"partial_rotary_factor": 0.5}}'; do
+    rm -rf "$work/part"
+    variant part "$part"
+    refused part "rotary positions of a part of the head"
+done
+variant scaled '{"rope_parameters": {"rope_type": "llama3"}}'
+refused scaled "scaled rotary positions"
+variant window '{"sliding_window": 4096}'
+refused window "sliding_window is 4096, not null"
+variant granite '{"architectures": ["GraniteForCausalLM"]}'
+refused granite "GraniteForCausalLM"
+for name in model.layers.0.self_attn.{q_proj.bias,q_norm.weight}; do
+    variant "$name" '{}' "$name"
+    refused "$name" "there is a tensor $name, of which"
+done
+variant frequencies '{}' model.layers.0.self_attn.rotary_emb.inv_freq
+generate llama of-frequencies --checkpoint "$work/frequencies"
+cmp "$work/of-frequencies/model.json" "$work/of-checkpoint-a/model.json" ||
+    fail "llama: rotary_emb.inv_freq makes a difference"
+variant tied '{"tie_word_embeddings": true}'
+generate llama of-tied --checkpoint "$work/tied"
 echo "the generators give what they are asked for"

@@ -19,7 +19,14 @@ check() { # WHAT COMMAND…
 grep -q '^KERN_SANITIZE:STRING=$' "$build/CMakeCache.txt" || exit 77
 # shellcheck source=dev.d/gpu_pack.sh
 . "${KERN_SOURCE:-.}/dev.d/gpu_pack.sh"
-make_pack "$build" "$work/packed"
+(
+    ldconfig() { :; }
+    make_pack "$build" "$work/none" 2>"$work/err"
+)
+check "no oneDNN: ends with 1" test $? -eq 1
+check "no oneDNN: says so" grep -q 'ldconfig -p lists no libdnnl.so' "$work/err"
+# As a user who is not root has it.
+PATH=$(tr : '\n' <<<"$PATH" | grep -v sbin | paste -sd:) make_pack "$build" "$work/packed"
 mv "$work/packed" "$work/moved"
 clean() {
     env -i PATH=/usr/bin:/bin "$work/moved/run.sh" "$@" >"$work/out" 2>"$work/err"
@@ -35,6 +42,19 @@ if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
     check "no device: ends with 77" test $? -eq 77
     check "no device: says so" grep -q 'there is no CUDA device' "$work/err"
 fi
-clean --devise emu
-check "usage: ends with 2" test $? -eq 2
+for wrong in "--devise emu" "--seconds 9m" "--only ["; do
+    read -ra words <<<"$wrong"
+    clean --device emu "${words[@]}"
+    check "$wrong: ends with 2" test $? -eq 2
+done
+# Names are matched as they are printed.
+clean --device emu --only '^minimal, 1 ranks, graphs: as expected$' --report "$work/report"
+check "one run: ends with 0" test $? -eq 0
+check "one run: nothing else is run" test "$(grep -c '^ok .*ranks' "$work/report")" -eq 1
+for nothing in "--only ^minimal$" "--seconds 0"; do
+    read -ra words <<<"$nothing"
+    clean --device emu "${words[@]}" --report "$work/report"
+    check "$nothing: ends with 1" test $? -eq 1
+    check "$nothing: says that nothing was run" grep -q 'no example was run' "$work/err"
+done
 exit $failed

@@ -4,7 +4,7 @@
 # Sourced by the tests of the tool kern: running it, and saying what is wrong. A test ends with finish.
 set -uo pipefail
 
-source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+source_dir=${KERN_SOURCE:-$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 kern=${KERN_BUILD:-$source_dir/build}/bin/kern
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

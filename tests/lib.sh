@@ -6,7 +6,7 @@
 # build folder (build).
 set -uo pipefail
 
-source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+source_dir=${KERN_SOURCE:-$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build=${KERN_BUILD:-$source_dir/build}
 kern_rank=$build/bin/kern-rank
 examples=$build/examples
@@ -66,7 +66,7 @@ check() {
 }
 
 # Not empty where a CUDA driver is.
-gpu=$(ldconfig -p 2>/dev/null | grep -o 'libcuda\.so\.1' | head -1)
+gpu=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -o 'libcuda\.so\.1' | head -1)
 
 # starter RANKS: fills $start with what starts so many ranks. A test may define another.
 starter() {

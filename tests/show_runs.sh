@@ -5,7 +5,7 @@
 # byte for byte, and each rank takes the memory that kern plan told.
 set -euo pipefail
 
-source_dir=${KERN_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+source_dir=${KERN_SOURCE:-$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build=${KERN_BUILD:-$source_dir/build}
 # shellcheck source=dev.d/mpi.sh
 . "$source_dir/dev.d/mpi.sh"

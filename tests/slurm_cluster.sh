@@ -81,4 +81,32 @@ code=0
     "$KERN_SOURCE/slurm/ep-bench.sbatch") >"$work/out" 2>&1 || code=$?
 cat "$work"/ep-bench-*.out "$work"/ep-bench-*.err >>"$work/out" 2>/dev/null || true
 expect "sbatch ep-bench" 0 "$code" "^ *4 *2 *8 .* ok$" "$work/out"
+
+# What the cluster itself makes of what it is told.
+verb() { # WHAT CODE WORDS VERB…
+    local what=$1 expected=$2 words=$3
+    shift 3
+    code=0
+    "$cluster" "$@" >"$work/out" 2>&1 || code=$?
+    echo "(that was $*)" >>"$work/out"
+    expect "$what" "$expected" "$code" "$words" "$work/out"
+}
+sleep 1000 &
+stranger=$!
+verb "a node that is up is not started" 1 "kn1 is up already" start kn1
+verb "a node loses its power" 0 "" crash kn1
+verb "a node loses its power but once" 1 "kn1 is not up" crash kn1
+verb "a node comes back" 0 "" start kn1
+verb "a node loses its power again" 0 "" crash kn1
+echo $stranger >"$KERN_CLUSTER/node-kn1.pid"
+verb "a process that has the number of a node by now is none" 1 "kn1 is not up" crash kn1
+verb "a cluster is ended" 0 "the cluster is down" down
+if ! kill "$stranger" || [ -e "$KERN_CLUSTER" ]; then
+    echo "FAILED: down ended a process that is not its own, or left its folder"
+    failed=1
+fi
+for word in up down; do
+    KERN_CLUSTER=$work verb "$word: a folder of other things stays" 2 "is not the folder of a cluster" $word
+done
+verb "no cluster has no nodes" 1 "no cluster is up in" crash kn1
 exit $failed

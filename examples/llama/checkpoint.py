@@ -23,7 +23,9 @@ class Checkpoint:
         self.vocabulary = config["vocab_size"]
         self.positions = config["max_position_embeddings"]
         self.epsilon = config["rms_norm_eps"]
-        self.theta = config.get("rope_theta", 10000.0)
+        # Newer files have the keys of rotary positions in an object of their own.
+        rope = config.get("rope_parameters") or {}
+        self.theta = config.get("rope_theta") or rope.get("rope_theta") or 10000.0
         self.tensors = {}
         for path in sorted(self.directory.glob("*.safetensors")):
             with path.open("rb") as file:
@@ -73,10 +75,28 @@ class Checkpoint:
         for key, right in (("hidden_act", "silu"), ("attention_bias", False), ("mlp_bias", False)):
             if config.get(key, right) != right:
                 return f"config.json: {key} is {config[key]!r}, not {right!r}"
-        scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
-        if scaling.get("rope_type", scaling.get("type", "default")) != "default":
-            return "config.json: scaled rotary positions are not supported"
-        for name, shape in self.shapes().items():
+        # Others have tensors of the same names and shapes, and compute other things with them.
+        for architecture in config.get("architectures") or []:
+            if architecture not in ("LlamaForCausalLM", "MistralForCausalLM"):
+                return f"config.json: {architecture} is not LlamaForCausalLM"
+        if config.get("sliding_window") is not None:
+            return f"config.json: sliding_window is {config['sliding_window']!r}, not null"
+        for rope in (config, config.get("rope_scaling") or {}, config.get("rope_parameters") or {}):
+            if rope.get("rope_type", rope.get("type", "default")) != "default":
+                return "config.json: scaled rotary positions are not supported"
+            if rope.get("partial_rotary_factor") not in (None, 1):
+                return "config.json: rotary positions of a part of the head are not supported"
+        return self.wrong_tensor()
+
+    def wrong_tensor(self):
+        """What is wrong with the tensors, those that no Llama has among them, or None."""
+        shapes = self.shapes()
+        for name in self.tensors:
+            # Frequencies follow from rope_theta, and a tied output layer is the embedding.
+            unused = name.endswith(".rotary_emb.inv_freq") or name == "lm_head.weight"
+            if name not in shapes and not unused:
+                return f"there is a tensor {name}, of which the architecture knows nothing"
+        for name, shape in shapes.items():
             if name not in self.tensors:
                 return f"there is no tensor {name}"
             dtype, found, _ = self.tensors[name]

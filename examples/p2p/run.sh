@@ -9,7 +9,7 @@
 # (MPIRUN="mpirun -np 16 --hostfile hosts"); -np then only says how many there will be, and TMPDIR
 # must be a folder that all of them see.
 set -eu
-home=$(cd "$(dirname "$0")/../.." && pwd)
+home=$(CDPATH='' cd -- "$(dirname "$0")/../.." && pwd)
 build=${KERN_BUILD:-$home/build}
 ranks=8 sizes=() json=() concurrent=
 usage() {

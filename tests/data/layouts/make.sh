@@ -3,7 +3,7 @@
 # Makes the artifacts that stand beside it with nvcc (13.0 made those that are checked in):
 # make.sh [NVCC]
 set -euo pipefail
-cd "$(dirname "$0")"
+CDPATH='' cd -- "$(dirname "$0")"
 nvcc=${1:-nvcc}
 make() { # SOURCE OUTPUT OPTION…
     "$nvcc" -std=c++17 -ccbin g++ -allow-unsupported-compiler -o "$2" "${@:3}" "$1"
