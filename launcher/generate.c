@@ -83,7 +83,8 @@ static bool is_stop(const struct kern_generation *generation, int64_t id)
     return false;
 }
 
-// Appends the new tokens, up to the one that ends the sequence.
+// Appends the new tokens, up to the one that ends the sequence. Without new ones its prompt goes
+// on, perhaps in calls that are in flight, and has room to its end.
 static void append(struct loop *loop, struct kern_sequence *sequence, const int64_t *tokens,
                    uint64_t count)
 {
@@ -99,7 +100,8 @@ static void append(struct loop *loop, struct kern_sequence *sequence, const int6
         else if (sequence->n_ids == loop->run->options.generate)
             why = KERN_FINISH_COUNT;
     }
-    if (why == KERN_UNFINISHED && sequence->fed + generation->step_rows > generation->longest)
+    if (count > 0 && why == KERN_UNFINISHED &&
+        sequence->fed + generation->step_rows > generation->longest)
         why = KERN_FINISH_LENGTH;
     kern_generate_show_new(loop->run, sequence, sequence->n_prompt + first);
     if (why != KERN_UNFINISHED)
