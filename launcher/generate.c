@@ -229,9 +229,11 @@ static bool issue_all(struct loop *loop)
 static uint64_t rows_of(const struct loop *loop, const struct kern_sequence *sequence)
 {
     const struct kern_generation *generation = loop->generation;
-    uint64_t rows, most = generation->longest;
-    uint64_t after = loop->run->options.generate - 1 + (generation->step_rows - 1);
-    return __builtin_add_overflow(sequence->n_prompt, after, &rows) || rows > most ? most : rows;
+    uint64_t rows, most = generation->longest, proposed = generation->step_rows - 1;
+    bool beyond =
+        __builtin_add_overflow(sequence->n_prompt, loop->run->options.generate - 1, &rows) ||
+        __builtin_add_overflow(rows, proposed, &rows);
+    return beyond || rows > most ? most : rows;
 }
 
 // Takes in prompts while a step has room for them and the states do.

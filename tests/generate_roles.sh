@@ -19,6 +19,8 @@ done
 job sums ranks 2
 job generates "rounds at the end of a sequence" 50 1 "$models/rounds/model.json" --generate 120 \
     --check-ids "$models/greedy.json"
+job generates "rounds as long as there is room" 50 1 "$models/rounds/model.json" \
+    --generate 18446744073709551615 --check-ids "$models/greedy.json"
 end_jobs
 
 # Drawing: what is asked for reaches every sequence, and a seed's draws depend on nothing else.
