@@ -63,6 +63,10 @@ check "two pipelines: each gives its own" prints "check ok: 6 outputs of 2 ranks
 check "two pipelines: two files, by the last stage" test -s "$work/out-0" -a -s "$work/out-1" -a ! -e "$work/out-2"
 check "two pipelines: member i hands to member i" grep -qE '^#   stage 1 on ranks 2 to 3: .*/stage1.json$' "$run/out"
 
+# What is made up, whichever stage reads it.
+launch 2 --cut 3 "$model" -n 1
+check "no inputs: those of all stages are named" prints "# inputs made up from their domains: x, total; --seed 1"
+
 # A stage alone: what would arrive is an input like others.
 python3 -B - "$source_dir" "$work" <<'PYTHON'
 import pathlib, sys
