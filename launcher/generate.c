@@ -83,7 +83,8 @@ static bool is_stop(const struct kern_generation *generation, int64_t id)
     return false;
 }
 
-// Appends the new tokens, up to the one that ends the sequence.
+// Appends the new tokens, up to the one that ends the sequence. Without new ones its prompt goes
+// on, perhaps in calls that are in flight, and has room to its end.
 static void append(struct loop *loop, struct kern_sequence *sequence, const int64_t *tokens,
                    uint64_t count)
 {
@@ -99,7 +100,8 @@ static void append(struct loop *loop, struct kern_sequence *sequence, const int6
         else if (sequence->n_ids == loop->run->options.generate)
             why = KERN_FINISH_COUNT;
     }
-    if (why == KERN_UNFINISHED && sequence->fed + generation->step_rows > generation->longest)
+    if (count > 0 && why == KERN_UNFINISHED &&
+        sequence->fed + generation->step_rows > generation->longest)
         why = KERN_FINISH_LENGTH;
     kern_generate_show_new(loop->run, sequence, sequence->n_prompt + first);
     if (why != KERN_UNFINISHED)
@@ -113,7 +115,8 @@ static struct kern_serving_call *call_at(const struct loop *loop, uint64_t numbe
 
 // Starts a call over [count] sequences, unless a signal comes before it.
 static bool issue(struct loop *loop, const struct kern_forward *forward,
-                  struct kern_sequence *const *sequences, size_t count, uint64_t rows)
+                  struct kern_sequence *const *sequences, size_t count, uint64_t rows,
+                  struct kern_pace *pace)
 {
     struct kern_run *run = loop->run;
     struct kern_serving_call *call = call_at(loop, loop->issued);
@@ -121,6 +124,7 @@ static bool issue(struct loop *loop, const struct kern_forward *forward,
     kern_generate_pass_settle(run, call);
     kern_generate_call_free(call);
     bool good = kern_generate_call_make(run, forward, sequences, count, rows, call, &captures);
+    call->pace = pace;
     // All have captured a graph before any runs it: a rank that cannot says so in the meeting.
     if (good && captures)
         good = kern_rank_prepare(run->rank, forward->program, call->vars, &run->diag) &&
@@ -135,13 +139,12 @@ static bool issue(struct loop *loop, const struct kern_forward *forward,
 // last longer.
 static void note_pace(struct loop *loop, const struct kern_serving_call *call)
 {
-    bool chunk = call->forward == loop->generation->chunk;
-    struct kern_pace *pace = chunk ? &loop->generation->chunks : &loop->generation->steps;
+    bool chunk = call->pace == &loop->generation->chunks;
     uint64_t now = kern_now();
-    pace->nanoseconds += now - (call->began > loop->done_at ? call->began : loop->done_at);
+    call->pace->nanoseconds += now - (call->began > loop->done_at ? call->began : loop->done_at);
     loop->done_at = now;
     for (size_t i = 0; i < call->count; i++)
-        pace->tokens += chunk ? call->rows : (uint64_t)call->taken[i];
+        call->pace->tokens += chunk ? call->rows : (uint64_t)call->taken[i];
 }
 
 // Waits for the oldest call; the sequences that end by it go.
@@ -175,7 +178,7 @@ static uint64_t chunk_end(const struct loop *loop, const struct kern_sequence *s
 // Starts the next chunk of the first prompt that has one left.
 static bool issue_chunk(struct loop *loop, bool *issued)
 {
-    const struct kern_generation *generation = loop->generation;
+    struct kern_generation *generation = loop->generation;
     *issued = false;
     for (size_t i = 0; i < loop->n_living && !*issued; i++) {
         uint64_t end = chunk_end(loop, loop->living[i]), rows = end - loop->living[i]->fed;
@@ -184,7 +187,7 @@ static bool issue_chunk(struct loop *loop, bool *issued)
         if (rows > generation->chunk_rows)
             rows = generation->chunk_rows;
         *issued = true;
-        if (!issue(loop, generation->chunk, &loop->living[i], 1, rows))
+        if (!issue(loop, generation->chunk, &loop->living[i], 1, rows, &generation->chunks))
             return false;
     }
     return true;
@@ -194,7 +197,7 @@ static bool issue_chunk(struct loop *loop, bool *issued)
 // flight has if all that live are shared out.
 static bool issue_step(struct loop *loop, bool *issued)
 {
-    const struct kern_generation *generation = loop->generation;
+    struct kern_generation *generation = loop->generation;
     size_t stages = loop->run->n_stages;
     size_t count = 0, share = loop->n_living / stages + (loop->n_living % stages != 0);
     share = share < generation->step_sequences ? share : generation->step_sequences;
@@ -207,7 +210,7 @@ static bool issue_step(struct loop *loop, bool *issued)
     if (count == 0)
         return true;
     return issue(loop, kern_serving_forward(&generation->serving, count, generation->step_form),
-                 loop->ready, count, generation->step_rows);
+                 loop->ready, count, generation->step_rows, &generation->steps);
 }
 
 // Starts as many calls as may be in flight, those of prompts first.
@@ -227,9 +230,11 @@ static bool issue_all(struct loop *loop)
 static uint64_t rows_of(const struct loop *loop, const struct kern_sequence *sequence)
 {
     const struct kern_generation *generation = loop->generation;
-    uint64_t rows, most = generation->longest;
-    uint64_t after = loop->run->options.generate - 1 + (generation->step_rows - 1);
-    return __builtin_add_overflow(sequence->n_prompt, after, &rows) || rows > most ? most : rows;
+    uint64_t rows, most = generation->longest, proposed = generation->step_rows - 1;
+    bool beyond =
+        __builtin_add_overflow(sequence->n_prompt, loop->run->options.generate - 1, &rows) ||
+        __builtin_add_overflow(rows, proposed, &rows);
+    return beyond || rows > most ? most : rows;
 }
 
 // Takes in prompts while a step has room for them and the states do.

@@ -110,6 +110,7 @@ struct kern_serving_call {
     uint64_t rows;
     uint64_t *vars;             // dense
     struct kern_driven *driven; // its program's figures
+    struct kern_pace *pace;     // which it counts in: a program may make chunks and steps
     uint64_t began;             // base/clock.h, when it was issued
 
     // New tokens, [width] of each sequence, of which taken[i] count; 0 of one whose prompt goes on.

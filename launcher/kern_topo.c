@@ -34,6 +34,7 @@ struct plan {
     struct kern_machine *machines; // by node, all like this one but for the name
     int n_nodes;
     int ranks;
+    int most; // ranks on a node
     struct kern_member *members;
     struct kern_place *places;
     struct kern_group_layout *layouts;
@@ -78,12 +79,16 @@ static bool choose_size(const struct kern_arguments *arguments, struct plan *pla
     if (given[PER_NODE].given && given[PER_NODE].count < 1)
         return kern_fail(diag, KERN_EXIT_USAGE, "--ranks-per-node", "is 1 or more");
     if (given[PER_NODE].given)
-        nodes = (ranks + given[PER_NODE].count - 1) / given[PER_NODE].count;
+        nodes = ranks / given[PER_NODE].count + (ranks % given[PER_NODE].count != 0);
     if (nodes < 1 || (ranks && nodes > ranks))
         return kern_fail(diag, KERN_EXIT_USAGE, "--nodes", "is 1 to %llu, the number of ranks",
                          (unsigned long long)ranks);
     plan->ranks = (int)ranks;
     plan->n_nodes = (int)nodes;
+    uint64_t most = ranks / nodes + (ranks % nodes != 0);
+    if (given[PER_NODE].given)
+        most = given[PER_NODE].count < ranks ? given[PER_NODE].count : ranks;
+    plan->most = (int)most;
     return true;
 }
 
@@ -91,15 +96,14 @@ static bool choose_size(const struct kern_arguments *arguments, struct plan *pla
 // block distribution, which gives the first nodes one rank more where they cannot all have as many.
 static void place_ranks(const struct kern_arguments *arguments, struct plan *plan)
 {
-    const struct kern_given *per_node = &arguments->options[PER_NODE];
+    bool filled = arguments->options[PER_NODE].given;
     int rank = 0;
     plan->members = kern_calloc((size_t)plan->ranks, sizeof *plan->members);
     for (int n = 0; n < plan->n_nodes; n++) {
         int left = plan->ranks - rank;
-        int count = per_node->given
-                        ? (int)per_node->count
-                        : plan->ranks / plan->n_nodes + (n < plan->ranks % plan->n_nodes);
-        count = per_node->given && per_node->count > (uint64_t)left ? left : count;
+        int count =
+            filled ? plan->most : plan->ranks / plan->n_nodes + (n < plan->ranks % plan->n_nodes);
+        count = count > left ? left : count;
         for (int local = 0; local < count; local++, rank++) {
             struct kern_member *member = &plan->members[rank];
             *member = (struct kern_member){.node = n, .local_rank = local};
@@ -111,15 +115,6 @@ static void place_ranks(const struct kern_arguments *arguments, struct plan *pla
     }
 }
 
-static int most_on_a_node(const struct plan *plan)
-{
-    int most = 0;
-    for (int r = 0; r < plan->ranks; r++)
-        if (plan->members[r].local_rank + 1 > most)
-            most = plan->members[r].local_rank + 1;
-    return most;
-}
-
 static bool open_device(const struct kern_arguments *arguments, struct plan *plan,
                         struct kern_diag *diag)
 {
@@ -128,8 +123,7 @@ static bool open_device(const struct kern_arguments *arguments, struct plan *pla
         arguments->options[DEVICE].given ? arguments->options[DEVICE].text : "auto";
     char count[16];
     // The emulated machine has a device for every rank of a node, as kern-rank gives it.
-    int ranks = plan->n_nodes ? (plan->ranks + plan->n_nodes - 1) / plan->n_nodes : 0;
-    snprintf(count, sizeof count, "%d", ranks > 8 ? ranks : 8);
+    snprintf(count, sizeof count, "%d", plan->most > 8 ? plan->most : 8);
     setenv("KERN_EMU_DEVICES", count, false);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(wanted, kinds[i]) == 0) {
@@ -161,14 +155,13 @@ static bool make_machines(struct plan *plan, struct kern_diag *diag)
 static bool choose_devices(struct plan *plan, struct kern_diag *diag)
 {
     const struct kern_machine *machine = &plan->machines[0];
-    int most = most_on_a_node(plan);
     if (plan->ranks && machine->n_devices < 1)
         return kern_fail(diag, KERN_EXIT_DEVICE, NULL, "no device is visible");
-    if (most > machine->n_devices)
+    if (plan->most > machine->n_devices)
         kern_warn(diag, NULL, 0, NULL,
                   "%d ranks on a node with %d devices: kern-rank refuses that without "
                   "--share-devices",
-                  most, machine->n_devices);
+                  plan->most, machine->n_devices);
     plan->places = kern_calloc((size_t)plan->ranks, sizeof *plan->places);
     for (int r = 0; r < plan->ranks; r++)
         plan->places[r] = machine->devices[plan->members[r].local_rank % machine->n_devices];

@@ -7,6 +7,15 @@
 #include "base/memory.h"
 #include "topo/watchdog.h"
 
+// Adds [name] to [names], of which there are *[count], unless it is there already.
+static void add_name(const char **names, size_t *count, const char *name)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(names[i], name) == 0)
+            return;
+    names[(*count)++] = name;
+}
+
 // What the manifests say of groups.
 static void list_groups(const struct kern_run *run, struct kern_report *report)
 {
@@ -18,11 +27,7 @@ static void list_groups(const struct kern_run *run, struct kern_report *report)
     for (size_t s = 0; s < run->n_stages; s++)
         for (uint32_t g = 0; g < run->stages[s]->n_groups; g++) {
             const struct kern_group *group = &run->stages[s]->groups[g];
-            size_t n = 0;
-            while (n < report->n_names && strcmp(report->names[n], group->name) != 0)
-                n++;
-            if (n == report->n_names)
-                report->names[report->n_names++] = group->name;
+            add_name(report->names, &report->n_names, group->name);
             report->groups[report->n_groups++] = (struct kern_group_figures){
                 .name = group->name, .size = (uint32_t)group->size, .stage = s};
         }
@@ -43,6 +48,28 @@ static void gather_places(const struct kern_run *run, struct kern_report *report
         &run->world, "gathering groups",
         MPI_Gather(mine, count, MPI_INT, report->places, count, MPI_INT, 0, run->world.comm));
     free(mine);
+}
+
+// What any rank of any stage made up.
+static void gather_made_up(const struct kern_run *run, struct kern_report *report)
+{
+    size_t buffers = 0, at = 0;
+    for (size_t s = 0; s < run->n_stages; s++)
+        buffers += run->stages[s]->n_buffers;
+    uint8_t *made_up = kern_calloc(buffers, 1);
+    for (size_t s = 0; s < run->n_stages; s++)
+        for (uint32_t b = 0; b < run->stages[s]->n_buffers; b++, at++)
+            made_up[at] = run->stages[s] == run->manifest && run->made_up && run->made_up[b];
+    KERN_WITH_OTHERS(
+        &run->world, "gathering inputs",
+        MPI_Allreduce(MPI_IN_PLACE, made_up, (int)buffers, MPI_UINT8_T, MPI_MAX, run->world.comm));
+    report->made_up = kern_calloc(buffers, sizeof *report->made_up);
+    at = 0;
+    for (size_t s = 0; s < run->n_stages; s++)
+        for (uint32_t b = 0; b < run->stages[s]->n_buffers; b++, at++)
+            if (made_up[at])
+                add_name(report->made_up, &report->n_made_up, run->stages[s]->buffers[b].name);
+    free(made_up);
 }
 
 // How the members of each group reach each other, which the ranks of its stage know.
@@ -186,6 +213,7 @@ void kern_run_report(struct kern_run *run)
     list_groups(run, &report);
     gather_places(run, &report);
     gather_roads(run, &report);
+    gather_made_up(run, &report);
     gather_programs(run, &report);
     gather_ranks(run, &report);
     if (run->world.rank == 0) {
@@ -198,6 +226,7 @@ void kern_run_report(struct kern_run *run)
                       "the report cannot be written to it");
     }
     free(report.programs);
+    free(report.made_up);
     free(report.groups);
     free(report.places);
     free(report.names);

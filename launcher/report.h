@@ -61,6 +61,8 @@ struct kern_report {
     int *places; // [rank][name][number, index]; -1: the rank's stage has no such group
     struct kern_group_figures *groups; // stage by stage, in the manifests' order
     size_t n_groups;
+    const char **made_up; // inputs that some rank made up, each once, stage by stage
+    size_t n_made_up;
     struct kern_program_figures *programs; // n_driven
     struct kern_check check, compared;     // of all ranks
 };

@@ -298,20 +298,20 @@ static void print_trace(const struct kern_run *run, FILE *file)
 }
 
 // What the host made up, without which an output that is not as expected is no wonder.
-static void print_made_up(const struct kern_run *run, FILE *file)
+static void print_made_up(const struct kern_report *report, FILE *file)
 {
     enum { MOST = 8 };
-    const struct kern_manifest *manifest = run->manifest;
-    size_t count = 0;
-    for (uint32_t b = 0; run->made_up && b < manifest->n_buffers; b++)
-        if (run->made_up[b] && count++ < MOST)
-            fprintf(file, "%s%s", count == 1 ? "# inputs made up from their domains: " : ", ",
-                    manifest->buffers[b].name);
+    const struct kern_options *options = &report->run->options;
+    size_t count = report->n_made_up;
+    if (!count)
+        return;
+    for (size_t i = 0; i < count && i < MOST; i++)
+        fprintf(file, "%s%s", i == 0 ? "# inputs made up from their domains: " : ", ",
+                report->made_up[i]);
     if (count > MOST)
         fprintf(file, " and %zu more", count - MOST);
-    if (count)
-        fprintf(file, "; --seed %llu%s\n", (unsigned long long)run->options.seed,
-                run->options.seed_per_rank ? " --seed-per-rank" : "");
+    fprintf(file, "; --seed %llu%s\n", (unsigned long long)options->seed,
+            options->seed_per_rank ? " --seed-per-rank" : "");
 }
 
 // "10.5 MiB", or KiB below one.
@@ -336,7 +336,7 @@ static void print_tail(const struct kern_report *report, FILE *file)
     uint64_t total = memory->weights + memory->workspace + memory->carry + memory->io +
                      memory->peer + memory->scratch + memory->states;
     struct kern_arena arena = {0};
-    print_made_up(run, file);
+    print_made_up(report, file);
     fprintf(file,
             "# rank 0: %s on the device, %s of it exported; %zu mapping%s of peers' memory, %zu "
             "handle exchange%s\n",

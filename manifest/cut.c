@@ -79,7 +79,9 @@ static struct kern_manifest *make_stage(const struct kern_cut_points *cut, size_
         stage = NULL;
     }
     tell_of_stage(name, &found, diag);
-    if (!stage)
+    if (stage)
+        memcpy(stage->digest, cut->flow->manifest->digest, sizeof stage->digest);
+    else
         tell_of_points(cut, index, name, diag);
     kern_diag_clear(&found);
     free(text);

@@ -13,9 +13,10 @@
 #include "manifest/manifest.h"
 
 // Cuts [manifest], which is verified, at [points] into n_points + 1 stages. Each is a verified
-// manifest of its own and shares no memory with the whole; kern_manifest_stages_destroy frees them.
-// NULL with every reason in [diag] if the contract does not allow the cut (rule V-CUT), or if a
-// stage breaks a rule by itself: its errors then begin their places with the stage.
+// manifest of its own but for the digest, which is the whole's, and shares no memory with it;
+// kern_manifest_stages_destroy frees them. NULL with every reason in [diag] if the contract does
+// not allow the cut (rule V-CUT), or if a stage breaks a rule by itself: its errors then begin
+// their places with the stage.
 //
 // The stages' cut.id is the first half of a SHA-256, in hex, over the manifest's canonical text
 // (manifest/write.h) and the points, each as 8 bytes, least significant first: the same for the

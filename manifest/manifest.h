@@ -436,7 +436,8 @@ struct kern_manifest {
     struct kern_names var_names, group_names, state_names, buffer_names, module_names, op_names,
         program_names;
 
-    uint8_t digest[KERN_SHA256_BYTES]; // sha256 of the manifest's bytes
+    // sha256 of the bytes that it was parsed from; of a stage from kern_manifest_cut, the whole's.
+    uint8_t digest[KERN_SHA256_BYTES];
     bool verified;
     struct kern_arena arena;
 };

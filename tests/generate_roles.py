@@ -118,7 +118,9 @@ def main():
     model("packed", (("packed", SEQS, "rows"), {"context": True}))
     model("fixed", chunk, (("step", SEQS, 1), {"fixed": True}))
     model("silent", (("chunk", 1, "rows"), {"answer": "nothing"}), (("step", SEQS, 1), {}))
-    model("rounds", chunk, (("round", 2, PROPOSED), {"answer": "proposals", "context": True}))
+    # A chunk that hands back tokens would make the steps too.
+    model("rounds", (("chunk", 1, "rows"), {"answer": "nothing", "context": True}),
+          (("round", 2, PROPOSED), {"answer": "proposals", "context": True}))
     model("ranks", chunk, (("step", SEQS, 1), {}), members=2)
     # Programs that cannot be driven.
     model("only_rounds", (("round", 2, PROPOSED), {"answer": "proposals"}))

@@ -19,7 +19,14 @@ done
 job sums ranks 2
 job generates "rounds at the end of a sequence" 50 1 "$models/rounds/model.json" --generate 120 \
     --check-ids "$models/greedy.json"
+job generates "rounds as long as there is room" 50 1 "$models/rounds/model.json" \
+    --generate 18446744073709551615 --check-ids "$models/greedy.json"
 end_jobs
+
+# A prompt's tokens and those that follow are told apart, also where one program takes both.
+launch 1 "$models/packed/model.json" --generate 20 --prompt-ids 1,2,3 --json "$work/pace.json"
+check "steps of the program of chunks: both were counted" json "$work/pace.json" \
+    '[r["generation"][part]["tokens"] for part in ("chunks", "steps")] == [3, 19]'
 
 # Drawing: what is asked for reaches every sequence, and a seed's draws depend on nothing else.
 generates "ways to draw" 150 1 "$models/bounds/model.json" --generate 30 --top-k 3 --top-p 0.5 \

@@ -40,6 +40,10 @@ for way in "4 1" "4,6 3" "2,4,6 2"; do
              <= rank['pipeline']['span_ns'] for rank in r['ranks'])"
     check "$what: graphs were graphs" json "$work/cut.json" "all(p['graph'] for p in r['programs'])"
 done
+digest=$(sha256sum <"$model" | cut -d ' ' -f 1)
+check "cut by the run: the whole is named with its hash" prints "$model (sha256 ${digest:0:12})"
+check "cut by the run: the whole is named with its hash, in JSON" json "$work/cut.json" \
+    "{part['manifest_sha256'] for part in (r, *r['pipeline']['stages'])} == {'$digest'}"
 check "the table of stages" grep -qE '^#  stage  rank  items +busy +input +room +copy +bubble$' "$run/out"
 
 # Fewer rows than the maximum, random delays before everything that a device does, file descriptors.
@@ -57,11 +61,19 @@ cp "$chain/expected-0.safetensors" "$work/want-0"
 python3 -B "$source_dir/examples/chain/generate.py" --kernels "$build/kernels" --out "$work/other" --seed 2
 cp "$work/other/inputs-0.safetensors" "$work/in-1"
 cp "$work/other/expected-0.safetensors" "$work/want-1"
-launch 4 "${stages[@]}" --input "$work/in-{rank}" --check "$work/want-{rank}" --output "$work/out-{rank}" -n 5
+launch 4 "${stages[@]}" --input "$work/in-{rank}" --check "$work/want-{rank}" --output "$work/out-{rank}" -n 5 \
+    --json "$work/two.json"
 is_right "two pipelines"
 check "two pipelines: each gives its own" prints "check ok: 6 outputs of 2 ranks"
 check "two pipelines: two files, by the last stage" test -s "$work/out-0" -a -s "$work/out-1" -a ! -e "$work/out-2"
+check "two pipelines: each stage is named with its hash" json "$work/two.json" \
+    "[stage['manifest_sha256'] for stage in r['pipeline']['stages']] ==
+     '$(sha256sum "$work"/stages/stage{0,1}.json | cut -d ' ' -f 1 | tr '\n' ' ')'.split()"
 check "two pipelines: member i hands to member i" grep -qE '^#   stage 1 on ranks 2 to 3: .*/stage1.json$' "$run/out"
+
+# What is made up, whichever stage reads it.
+launch 2 --cut 3 "$model" -n 1
+check "no inputs: those of all stages are named" prints "# inputs made up from their domains: x, total; --seed 1"
 
 # A stage alone: what would arrive is an input like others.
 python3 -B - "$source_dir" "$work" <<'PYTHON'

@@ -58,6 +58,15 @@ launch 3 --cut 8,14 "$whole" "${weights[@]}" --generate 12 "${prompts[@]}" --jso
 check "shared out: no step takes more than two of five" json "$work/shared.json" \
     "[p['vars']['rows'] for p in r['programs'] if p['name'] == 'step'] == [2] and
      len({rank['pipeline']['items'] for rank in r['ranks']}) == 1"
+# A prompt that fills a sequence, whose chunks are in flight together.
+full=$(seq -s , 1 32)
+launch 2 --cut 5 "$whole" "${weights[@]}" --generate 3 --var rows=8 --capacity 32 --prompt-ids "$full" \
+    --prompt-ids "$(seq -s , 1 16)" --compare "$whole" --json "$work/full.json"
+check "a prompt that fills a sequence: ends with 0" ended_with 0
+check "a prompt that fills a sequence: it ends once" test "$(grep -c '^# prompt 1$' "$run/out")" -eq 1
+check "a prompt that fills a sequence: one token follows it" json "$work/full.json" \
+    "[(len(p['ids']), p['finished']) for p in r['generation']['prompts']] == [(1, 'length'), (3, 'count')]"
+check "a prompt that fills a sequence: the same tokens" prints ", 4 tokens with those of"
 # Two pipelines side by side.
 same "two pipelines" 4 24 --cut 11 "$whole" "${weights[@]}" --generate 12 --prompt-ids 1 --prompt-ids 2,3 \
     --compare "$whole"

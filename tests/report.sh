@@ -34,6 +34,10 @@ check "one rank: no spread" json "$run/report.json" \
 check "one rank: which inputs were made up" prints "# inputs made up from their domains: x_bf16, x_f32; --seed 1"
 launch 1 "$examples/minimal/model.json" -n 3 --input "$examples/minimal/inputs-0.safetensors"
 check "inputs from a file: none was made up" eval "! prints 'made up'"
+cp "$examples/minimal/inputs-0.safetensors" "$run/all-0"
+printf '\2\0\0\0\0\0\0\0{}' >"$run/all-1"
+launch 2 "$examples/minimal/model.json" -n 3 --input "$run/all-{rank}"
+check "inputs of one rank from a file: what the other made up" prints "made up from their domains: x_bf16, x_f32; --seed 1"
 
 by_way=(sh -c 'exec "$@" >/dev/full' sh)
 launch 2 "$examples/barrier2/model.json" -n 3 --json "$run/full.json"

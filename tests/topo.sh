@@ -98,6 +98,11 @@ for shape in "1 1" "8 1" "16 2" "13 4" "64 8" "80 1"; do
 done
 kern topo --ranks 7 --ranks-per-node 3
 check "ranks per node: the last node has the rest" prints '     6  node2  0      0 0000:00:00.0'
+kern topo --ranks 20 --ranks-per-node 16
+check "ranks per node: emulated devices for the fullest node" eval \
+    "test ! -s '$run/err' && prints '    15  node0  15     15 0000:0F:00.0'"
+kern topo --ranks 4 --ranks-per-node 18446744073709551615
+check "ranks per node: more than there are" eval "ended_with 0 && grep -qE '^ +3 .* 3 +3 ' '$run/out'"
 
 kern topo "$work/two.json" --picture "$work/two.svg"
 check "a manifest: as few ranks as form the groups" drawn "$work/two.svg" 4 1
