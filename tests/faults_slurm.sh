@@ -25,11 +25,11 @@ nodes=2
 starter() {
     start=(srun -N2 -n"$1" --ntasks-per-node=$((($1 + 1) / 2)) --mpi=pmix --distribution=block --kill-on-bad-exit=1)
 }
-# srun ends with the highest code: with 137 if a rank on the other node, which cannot know who died, had
-# to be killed, and otherwise that of the rank that it was.
+# srun ends with the highest code: with 137 if a rank had to be killed, be it on the other node, which
+# cannot know who died, or the one that was stopped, and otherwise that of the rank that it was.
 job_code() {
     case $1 in
-    exit | abort) echo "${code[$1]} 137" ;;
+    stop | exit | abort) echo "${code[$1]} 137" ;;
     *) echo "${code[$1]}" ;;
     esac
 }

@@ -102,11 +102,15 @@ static const struct kern_board_slot *slot_of(const struct kern_world *world, int
     return &world->board.slots[member->local_rank];
 }
 
+static bool has_gone(const struct kern_world *world, int r)
+{
+    return slot_of(world, r) && is_gone(state_of(world->members[r].pid));
+}
+
 // Whether rank [r] has died: it is gone, and has not given up itself.
 static bool has_died(const struct kern_world *world, int r)
 {
-    const struct kern_board_slot *slot = slot_of(world, r);
-    return slot && is_gone(state_of(world->members[r].pid)) && slot->waiting != KERN_BOARD_GIVEN_UP;
+    return has_gone(world, r) && slot_of(world, r)->waiting != KERN_BOARD_GIVEN_UP;
 }
 
 // Whether others wait for rank [r]: it is dead, stopped, or does something else than to wait. Who
@@ -120,6 +124,21 @@ static bool is_late(const struct kern_world *world, int r)
         return false;
     return has_died(world, r) || is_stopped(state_of(world->members[r].pid)) ||
            slot->waiting == KERN_BOARD_BUSY;
+}
+
+// Whether rank [r] is another one that does nothing any more: it is dead or stopped.
+static bool is_out(const struct kern_world *world, int r)
+{
+    return r != world->rank && slot_of(world, r) &&
+           (has_died(world, r) || is_stopped(state_of(world->members[r].pid)));
+}
+
+static bool is_any(const struct kern_world *world, bool (*of)(const struct kern_world *, int))
+{
+    for (int r = 0; world->board.slots && r < world->size; r++)
+        if (of(world, r))
+            return true;
+    return false;
 }
 
 // Says where each rank of this node is of which [of] is true; false if there is none.
@@ -211,7 +230,8 @@ static void on_timer(int signal)
         return;
     if (woken)
         leave_woken();
-    if (driver_awaited)
+    // A step does not end either if it waits for a rank that does not go on.
+    if (driver_awaited && !is_any(watched, is_out))
         tell_of_driver(watched, what);
     else
         kern_wait_tell(watched, what);
@@ -223,10 +243,7 @@ void kern_wait_bereaved(void)
     told_to_end = 1;
     char text[256];
     const char *what = awaited;
-    bool bereaved = false;
-    for (int r = 0; what && watched->board.slots && r < watched->size; r++)
-        bereaved = bereaved || (slot_of(watched, r) && is_gone(state_of(watched->members[r].pid)));
-    if (!bereaved)
+    if (!what || !is_any(watched, has_gone))
         return;
     if (speaks(watched)) {
         snprintf(text, sizeof text,
