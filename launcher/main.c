@@ -193,9 +193,11 @@ int main(int argc, char **argv)
     run.world.timeout = run.options.timeout;
     bool opened = kern_world_open(&run.world, &run.diag);
     run.mpi_up = kern_now();
-    if (opened)
+    if (opened) {
         kern_world_same(&run.world, KERN_VERSION, sizeof KERN_VERSION, "the version of kern-rank",
                         "start the same program on every node", &run.diag);
+        kern_run_same_options(&run);
+    }
     if (run.options.trace)
         run.trace = kern_trace_open((size_t)run.world.size, run.started);
     enum kern_exit code = agree(&run, "start", run.started);
