@@ -71,7 +71,7 @@ bool kern_groups_build(const struct kern_world *world, const struct kern_stage *
     groups->layouts = kern_layout_make(manifest, &range, options, n_options, file, diag);
     // Splitting a communicator is a collective: nobody enters it unless everybody can.
     bool all = kern_world_all(world, world->comm, groups->layouts != NULL);
-    if (all) {
+    if (all && groups->layouts) {
         bool same = same_layouts(world, stage, groups->layouts, manifest->n_groups, diag);
         all = kern_world_all(world, world->comm, same);
     }
