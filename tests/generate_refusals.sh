@@ -40,7 +40,7 @@ refused 4 "a prompt without text" "${tp1[@]}" --generate 1 --prompt-ids 7 \
 # Rank 0 stops after 57 tokens; rank 1, which has another weight, never comes to that token.
 python3 -B "$source_dir/tests/tensors.py" change "$checkpoint/model.safetensors" "$work/other.safetensors" \
     value=lm_head.weight:1733:16256
-same=(--generate 60 --prompt-ids 1,2,3 --stop-id 54)
+same=(--generate 60 --prompt-ids "1,2,3" --stop-id 54)
 refused 1 "ranks that find other tokens" "${tp1[@]}" "${same[@]}" : -np 1 "$kern_rank" --device emu \
     "$llama/tp1/model.json" --weights "$work/other.safetensors" "${same[@]}" -- \
     "generate: rank 1 (" "other tokens than those of rank 0"
