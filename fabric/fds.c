@@ -49,10 +49,7 @@ static bool fail_member(const struct kern_fds *fds, uint32_t member, const char 
 bool kern_fds_open(struct kern_fds *fds, const struct kern_world *world,
                    const struct kern_group_place *place, struct kern_diag *diag)
 {
-    *fds = (struct kern_fds){.world = world,
-                             .place = place,
-                             .listener = -1,
-                             .deadline = kern_deadline_in(world->timeout)};
+    *fds = (struct kern_fds){.world = world, .place = place, .listener = -1};
     fds->to = kern_calloc(place->size, sizeof *fds->to);
     fds->from = kern_calloc(place->size, sizeof *fds->from);
     memset(fds->to, 0xff, place->size * sizeof *fds->to);
@@ -72,23 +69,36 @@ bool kern_fds_open(struct kern_fds *fds, const struct kern_world *world,
     return false;
 }
 
-// Waits until [fd] is ready for [events]; 0 and errno ETIMEDOUT at the deadline.
-static bool wait_ready(const struct kern_fds *fds, int fd, short events)
+// When a wait that begins now must end. Each has the whole limit, for others may be long at work
+// between two; but after one that was in vain the next ones only look.
+static uint64_t deadline_of(const struct kern_fds *fds)
+{
+    return fds->overdue ? kern_now() : kern_deadline_in(kern_wait_limit(fds->world));
+}
+
+static void give_up(struct kern_fds *fds)
+{
+    fds->overdue = true;
+    kern_wait_overdue();
+}
+
+// Waits until one of [polled] is ready, and looks once more at the deadline; false with errno
+// ETIMEDOUT if none is then.
+static bool wait_for_any(struct kern_fds *fds, struct pollfd *polled, nfds_t count,
+                         uint64_t deadline)
 {
     for (;;) {
-        uint64_t now = kern_now();
-        if (now >= fds->deadline) {
-            kern_wait_overdue();
-            errno = ETIMEDOUT;
-            return false;
-        }
-        uint64_t left = (fds->deadline - now) / 1000000 + 1;
-        struct pollfd poll_fd = {.fd = fd, .events = events};
-        int ready = poll(&poll_fd, 1, left > 1000 ? 1000 : (int)left);
+        uint64_t now = kern_now(), left = now < deadline ? (deadline - now) / 1000000 + 1 : 0;
+        int ready = poll(polled, count, left > 1000 ? 1000 : (int)left);
         if (ready > 0)
             return true;
         if (ready < 0 && errno != EINTR)
             return false;
+        if (ready == 0 && left == 0) {
+            give_up(fds);
+            errno = ETIMEDOUT;
+            return false;
+        }
     }
 }
 
@@ -99,16 +109,140 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-static bool connect_to(struct kern_fds *fds, uint32_t member, const struct kern_fd_address *address,
-                       struct kern_diag *diag)
+// Who stands at the listener's door: first itself, then connections that have not said hello yet,
+// the oldest first. A member may lose the processor before it does, and a stranger may never say
+// anything; neither keeps the others waiting.
+struct door {
+    struct pollfd *polled;
+    size_t count, capacity;
+    uint32_t members; // that have said hello
+};
+
+static void let_go(struct door *door, size_t which)
+{
+    door->count--;
+    memmove(door->polled + which, door->polled + which + 1,
+            (door->count - which) * sizeof *door->polled);
+}
+
+static void turn_away(struct door *door, size_t which)
+{
+    close(door->polled[which].fd);
+    let_go(door, which);
+}
+
+// Whether [fd] says hello as a member that has not done so before; then it is that member's.
+static bool greets(struct kern_fds *fds, int fd)
+{
+    struct hello hello;
+    if (recv(fd, &hello, sizeof hello, MSG_DONTWAIT) != sizeof hello ||
+        memcmp(hello.token, fds->address.token, sizeof hello.token) != 0 ||
+        hello.member >= fds->place->size || fds->from[hello.member] >= 0)
+        return false;
+    fds->from[hello.member] = fd;
+    return true;
+}
+
+// Hears those that have something to say.
+static void hear(struct kern_fds *fds, struct door *door)
+{
+    for (size_t i = 1; i < door->count;) {
+        if (!door->polled[i].revents) {
+            i++;
+        } else if (greets(fds, door->polled[i].fd)) {
+            door->members++;
+            let_go(door, i);
+        } else {
+            turn_away(door, i);
+        }
+    }
+}
+
+static void stand(struct door *door, int fd)
+{
+    kern_reserve(&door->polled, &door->capacity, door->count + 1, sizeof *door->polled);
+    door->polled[door->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+}
+
+// Takes in a connection of the same user. Where no more files may be open the one that has been
+// silent for longest must go.
+static void open_door(struct kern_fds *fds, struct door *door)
+{
+    int fd = accept4(fds->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0 && same_user(fd))
+        stand(door, fd);
+    else if (fd >= 0)
+        close(fd);
+    else if ((errno == EMFILE || errno == ENFILE) && door->count > 1)
+        turn_away(door, 1);
+}
+
+// Sees to those at the door that poll found ready.
+static void see_to(struct kern_fds *fds, struct door *door)
+{
+    bool knocks = door->polled[0].revents != 0;
+    hear(fds, door);
+    if (knocks)
+        open_door(fds, door);
+}
+
+// Until all other members have connected. Strangers cost nothing but a turn: the limit is on the
+// wait for the next member.
+static bool await_members(struct kern_fds *fds, struct door *door, struct kern_diag *diag)
+{
+    uint32_t others = fds->place->size - 1, before = door->members;
+    uint64_t deadline = deadline_of(fds);
+    while (door->members < others) {
+        if (!wait_for_any(fds, door->polled, door->count, deadline))
+            return kern_fail(
+                diag, KERN_EXIT_PEER, NULL,
+                "%u of %u members of group %s did not connect to pass file descriptors: %s",
+                others - door->members, others, fds->place->name, strerror(errno));
+        see_to(fds, door);
+        if (door->members > before)
+            deadline = deadline_of(fds);
+        before = door->members;
+    }
+    return true;
+}
+
+static void close_door(struct door *door)
+{
+    while (door->count > 1)
+        turn_away(door, 1);
+    free(door->polled);
+}
+
+// Connects. Where the member's queue is full, of strangers perhaps, it may be waiting for us in the
+// same way, so that our own door is seen to in between.
+static bool knock(struct kern_fds *fds, int fd, const struct kern_fd_address *address,
+                  struct door *door)
 {
     struct sockaddr_un socket_address;
     socklen_t length = make_address(address, &socket_address);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    uint64_t deadline = deadline_of(fds);
+    while (connect(fd, (struct sockaddr *)&socket_address, length) != 0) {
+        if (errno != EAGAIN)
+            return false;
+        if (kern_deadline_passed(deadline)) {
+            give_up(fds);
+            errno = ETIMEDOUT;
+            return false;
+        }
+        if (poll(door->polled, door->count, 1) > 0)
+            see_to(fds, door);
+    }
+    return true;
+}
+
+static bool connect_to(struct kern_fds *fds, uint32_t member, const struct kern_fd_address *address,
+                       struct door *door, struct kern_diag *diag)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     fds->to[member] = fd;
     struct hello hello = {.member = fds->place->index};
     memcpy(hello.token, address->token, sizeof hello.token);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&socket_address, length) != 0)
+    if (fd < 0 || !knock(fds, fd, address, door))
         return fail_member(fds, member, "connecting to", strerror(errno), diag);
     if (!same_user(fd))
         return fail_member(fds, member, "connecting to", "its socket belongs to another user",
@@ -118,39 +252,17 @@ static bool connect_to(struct kern_fds *fds, uint32_t member, const struct kern_
     return true;
 }
 
-// Takes one connection; strangers are turned away, whatever they say, and cost nothing but a turn.
-static bool accept_one(struct kern_fds *fds, uint32_t *accepted, struct kern_diag *diag)
-{
-    if (!wait_ready(fds, fds->listener, POLLIN))
-        return kern_fail(
-            diag, KERN_EXIT_PEER, NULL,
-            "%u of %u members of group %s did not connect to pass file descriptors: %s",
-            fds->place->size - 1 - *accepted, fds->place->size - 1, fds->place->name,
-            strerror(errno));
-    int fd = accept4(fds->listener, NULL, NULL, SOCK_CLOEXEC);
-    struct hello hello;
-    if (fd >= 0 && same_user(fd) && wait_ready(fds, fd, POLLIN) &&
-        recv(fd, &hello, sizeof hello, MSG_DONTWAIT) == sizeof hello &&
-        memcmp(hello.token, fds->address.token, sizeof hello.token) == 0 &&
-        hello.member < fds->place->size && fds->from[hello.member] < 0) {
-        fds->from[hello.member] = fd;
-        ++*accepted;
-    } else if (fd >= 0) {
-        close(fd);
-    }
-    return true;
-}
-
 bool kern_fds_connect(struct kern_fds *fds, const struct kern_fd_address *addresses,
                       struct kern_diag *diag)
 {
-    for (uint32_t m = 0; m < fds->place->size; m++)
-        if (m != fds->place->index && !connect_to(fds, m, &addresses[m], diag))
-            return false;
-    for (uint32_t accepted = 0; accepted + 1 < fds->place->size;)
-        if (!accept_one(fds, &accepted, diag))
-            return false;
-    return true;
+    struct door door = {0};
+    stand(&door, fds->listener);
+    bool good = true;
+    for (uint32_t m = 0; good && m < fds->place->size; m++)
+        good = m == fds->place->index || connect_to(fds, m, &addresses[m], &door, diag);
+    good = good && await_members(fds, &door, diag);
+    close_door(&door);
+    return good;
 }
 
 union control {
@@ -175,13 +287,18 @@ bool kern_fds_send(struct kern_fds *fds, uint32_t member, const int *fd, size_t 
         memcpy(CMSG_DATA(header), fd, sizeof(int) * count);
     }
     struct kern_patience patience = {0};
+    uint64_t deadline = deadline_of(fds);
     for (;;) {
         if (sendmsg(fds->to[member], &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
             return true;
         // The user's descriptors in flight are counted together: others must receive theirs first.
         bool full = errno == EAGAIN || errno == ETOOMANYREFS || errno == EINTR || errno == ENOBUFS;
-        if (!full || kern_deadline_passed(fds->deadline))
-            return fail_member(fds, member, "sending file descriptors to", strerror(errno), diag);
+        if (!full || kern_deadline_passed(deadline)) {
+            fail_member(fds, member, "sending file descriptors to", strerror(errno), diag);
+            if (full)
+                give_up(fds);
+            return false;
+        }
         kern_relax(&patience);
     }
 }
@@ -218,7 +335,8 @@ bool kern_fds_receive(struct kern_fds *fds, uint32_t member, int *fd, size_t cou
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     *sent = false;
-    if (!wait_ready(fds, fds->from[member], POLLIN))
+    struct pollfd polled = {.fd = fds->from[member], .events = POLLIN};
+    if (!wait_for_any(fds, &polled, 1, deadline_of(fds)))
         return fail_member(fds, member, "waiting for file descriptors of", strerror(errno), diag);
     ssize_t length = recvmsg(fds->from[member], &message, MSG_CMSG_CLOEXEC);
     if (length <= 0)

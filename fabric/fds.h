@@ -28,7 +28,7 @@ struct kern_fds {
     const struct kern_world *world;
     const struct kern_group_place *place;
     struct kern_fd_address address; // ours
-    uint64_t deadline;
+    bool overdue;                   // a wait lasted the whole limit: the exchange is lost
     int listener;
     int *to;   // connection to each member, by group index; -1: ourselves
     int *from; // connection from each member

@@ -336,21 +336,6 @@ static void put_together(struct kern_run *run)
                                    run->world.comm));
 }
 
-// The vars of stages have other numbers, so the words are compared.
-static void agree_on_vars(struct kern_run *run)
-{
-    const struct kern_list *words = &run->options.vars;
-    struct kern_arena arena = {0};
-    uint8_t digest[KERN_SHA256_BYTES];
-    const char *text = "";
-    for (size_t i = 0; i < words->count; i++)
-        text = kern_arena_print(&arena, "%s\n%s", text, words->items[i]);
-    kern_sha256(text, strlen(text), digest);
-    kern_world_same(&run->world, digest, sizeof digest, "what --var says",
-                    "give every rank the same options", &run->diag);
-    kern_arena_free(&arena);
-}
-
 void kern_generate_plan(struct kern_run *run)
 {
     struct kern_generation *generation = run->generation;
@@ -365,5 +350,4 @@ void kern_generate_plan(struct kern_run *run)
     put_together(run);
     if (good)
         check_prompts(run);
-    agree_on_vars(run);
 }

@@ -122,32 +122,6 @@ static bool check_sampling(struct kern_run *run)
     return good;
 }
 
-// Ranks with other prompts would wait for calls that the others do not make.
-static bool agree_on_prompts(struct kern_run *run)
-{
-    const struct kern_generation *generation = run->generation;
-    int64_t *words = NULL;
-    size_t capacity = 0, used = 0;
-    for (size_t i = 0; i < generation->count; i++) {
-        const struct kern_sequence *sequence = &generation->sequences[i];
-        kern_reserve(&words, &capacity, used + sequence->n_prompt + 1, sizeof *words);
-        words[used++] = (int64_t)sequence->n_prompt;
-        memcpy(words + used, sequence->prompt, sequence->n_prompt * sizeof *words);
-        used += sequence->n_prompt;
-    }
-    kern_reserve(&words, &capacity, used + generation->n_stop_ids + 2, sizeof *words);
-    words[used++] = (int64_t)run->options.generate;
-    words[used++] = run->options.check_ids != NULL;
-    memcpy(words + used, generation->stop_ids, generation->n_stop_ids * sizeof *words);
-    used += generation->n_stop_ids;
-    uint8_t digest[KERN_SHA256_BYTES];
-    kern_sha256(words, used * sizeof *words, digest);
-    free(words);
-    return kern_world_same(&run->world, digest, sizeof digest,
-                           "what is to be generated (prompts, stops, N)",
-                           "give every rank the same options", &run->diag);
-}
-
 void kern_generate_prompts(struct kern_run *run)
 {
     struct kern_generation *generation = run->generation = kern_calloc(1, sizeof *generation);
@@ -156,7 +130,6 @@ void kern_generate_prompts(struct kern_run *run)
     good = project(run, run->manifest, &generation->serving) &&
            project(run, run->stages[run->n_stages - 1], &generation->last) && check_sampling(run) &&
            good;
-    good = agree_on_prompts(run) && good;
     if (run->options.vocab && run->world.rank == 0)
         good = kern_vocabulary_read(run->options.vocab, &generation->vocabulary, &generation->arena,
                                     &run->diag) &&

@@ -11,8 +11,8 @@
 #include "launcher/generate.h"
 #include "launcher/watch.h"
 
-// Which runs have a phase.
-enum { DRIVEN = 1, GENERATED = 2, LAST = 4, PICTURED = 8, TRACED = 16 };
+// Which runs have a phase, and whether it judges what they put out.
+enum { DRIVEN = 1, GENERATED = 2, LAST = 4, PICTURED = 8, TRACED = 16, JUDGES = 32 };
 
 struct phase {
     const char *name;
@@ -37,9 +37,9 @@ static const struct phase phases[] = {
     {"capture", kern_run_capture, DRIVEN},
     {"drive", kern_run_drive, DRIVEN},
     {"generate", kern_generate, GENERATED},
-    {"check", kern_run_check, DRIVEN | LAST},
-    {"check", kern_generate_check, GENERATED | LAST},
-    {"compare", kern_run_compare, DRIVEN | GENERATED | LAST},
+    {"check", kern_run_check, DRIVEN | LAST | JUDGES},
+    {"check", kern_generate_check, GENERATED | LAST | JUDGES},
+    {"compare", kern_run_compare, DRIVEN | GENERATED | LAST | JUDGES},
     {"trace", kern_run_trace, DRIVEN | GENERATED | LAST | TRACED},
     {"report", kern_run_report, DRIVEN | GENERATED | LAST},
 };
@@ -133,13 +133,15 @@ static void say_stopped(const struct kern_run *run, const char *phase)
 }
 
 // Runs the phases, from what the start came to, until one fails on some rank or a signal comes. A
-// run whose outputs are wrong is reported like any other.
+// run whose outputs are judged wrong is reported like any other; one whose ranks did not do the
+// same has nothing that could be.
 static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
 {
     struct kern_arena arena = {0};
     const char *name = NULL;
+    bool goes_on = code == KERN_EXIT_OK;
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        if ((code != KERN_EXIT_OK && code != KERN_EXIT_CHECK) || (run->stopped && !run->first_step))
+        if (!goes_on || (run->stopped && !run->first_step))
             break;
         if (!is_wanted(run, phases[i].of))
             continue;
@@ -149,7 +151,9 @@ static enum kern_exit run_phases(struct kern_run *run, enum kern_exit code)
         kern_board_phase(&run->world.board, name);
         uint64_t begin = kern_now();
         phases[i].run(run);
-        code = kern_exit_worse(code, agree(run, name, begin));
+        enum kern_exit end = agree(run, name, begin);
+        goes_on = end == KERN_EXIT_OK || (end == KERN_EXIT_CHECK && phases[i].of & JUDGES);
+        code = kern_exit_worse(code, end);
         if (!run->stopped)
             run->stopped = kern_watch_vote(&run->world);
     }
@@ -193,9 +197,11 @@ int main(int argc, char **argv)
     run.world.timeout = run.options.timeout;
     bool opened = kern_world_open(&run.world, &run.diag);
     run.mpi_up = kern_now();
-    if (opened)
+    if (opened) {
         kern_world_same(&run.world, KERN_VERSION, sizeof KERN_VERSION, "the version of kern-rank",
                         "start the same program on every node", &run.diag);
+        kern_run_same_options(&run);
+    }
     if (run.options.trace)
         run.trace = kern_trace_open((size_t)run.world.size, run.started);
     enum kern_exit code = agree(&run, "start", run.started);

@@ -2,6 +2,7 @@
 #include "launcher/options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,25 @@
 #include "launcher/usual.h"
 #include "manifest/suggest.h"
 
-enum kind { CUT, FLAG, TEXT, LIST, COUNT, COUNT_I64, SECONDS, REAL, DEVICE, BIND, GRAPHS };
+// What all ranks must be told alike is everything but a FILE_NAME, which may have another name on
+// each of them where one is named on all or on none, and OWN_FILE, OWN_LIST and BIND, which each
+// rank acts on by itself.
+enum kind {
+    CUT,
+    FLAG,
+    TEXT,
+    FILE_NAME,
+    OWN_FILE,
+    LIST,
+    OWN_LIST,
+    COUNT,
+    COUNT_I64,
+    SECONDS,
+    REAL,
+    DEVICE,
+    BIND,
+    GRAPHS,
+};
 
 struct option {
     const char *name;
@@ -28,10 +47,10 @@ static const struct option table[] = {
     {"warmup", 'w', "N", COUNT, AT(warmup), "steps before them that are not (5)"},
     {"program", 0, "NAME", LIST, AT(programs), "drive this one (repeatable), not the default ones"},
     {"var", 0, "NAME=N", LIST, AT(vars), "value of a var (its max)"},
-    {"input", 0, "FILE", TEXT, AT(input),
+    {"input", 0, "FILE", FILE_NAME, AT(input),
      "safetensors with a tensor per input; {rank} is the rank"},
-    {"output", 0, "FILE", TEXT, AT(output), "where outputs go; {rank} is the rank"},
-    {"check", 'c', "FILE", TEXT, AT(check),
+    {"output", 0, "FILE", OWN_FILE, AT(output), "where outputs go; {rank} is the rank"},
+    {"check", 'c', "FILE", FILE_NAME, AT(check),
      "compare outputs with these tensors; {rank} is the rank"},
     {"atol", 0, "X", REAL, AT(atol), "floats may differ by X (0) …"},
     {"rtol", 0, "X", REAL, AT(rtol), "… plus X times the expected value (0)"},
@@ -42,9 +61,9 @@ static const struct option table[] = {
     {"generate", 0, "N", COUNT, AT(generate), "tokens that follow each prompt, instead of steps"},
     {"prompt-ids", 0, "1,2,3", LIST, AT(prompts), "the tokens of a prompt (repeatable)"},
     {"stop-id", 0, "ID", LIST, AT(stop_ids), "a token that ends a text (repeatable)"},
-    {"vocab", 0, "FILE", TEXT, AT(vocab),
+    {"vocab", 0, "FILE", OWN_FILE, AT(vocab),
      "JSON with the piece of each token: print text, not tokens"},
-    {"check-ids", 0, "FILE", TEXT, AT(check_ids), "JSON with prompts and what follows them"},
+    {"check-ids", 0, "FILE", FILE_NAME, AT(check_ids), "JSON with prompts and what follows them"},
     {"margin", 0, "X", REAL, AT(margin),
      "lead of a token under which another may come instead (0.1)"},
     {"temperature", 0, "X", REAL, AT(sampling.temperature), "0: the most likely token (0)"},
@@ -56,8 +75,8 @@ static const struct option table[] = {
     {"sample-seed", 0, "N", COUNT_I64, AT(sampling.seed), "of the draws (1)"},
     {"seed", 0, "N", COUNT, AT(seed), "of inputs that no file gives (1)"},
     {"seed-per-rank", 0, NULL, FLAG, AT(seed_per_rank), "other made-up inputs on each rank"},
-    {"weights", 0, "PATH", LIST, AT(weights), "safetensors file or directory (repeatable)"},
-    {"kernels", 0, "DIR", LIST, AT(kernels),
+    {"weights", 0, "PATH", OWN_LIST, AT(weights), "safetensors file or directory (repeatable)"},
+    {"kernels", 0, "DIR", OWN_LIST, AT(kernels),
      "where modules are looked for (the manifest's folder)"},
     {"capacity", 0, "N", COUNT, AT(capacity),
      "tokens that paged states hold (" KERN_USUAL_TEXT(KERN_USUAL_CAPACITY) ")"},
@@ -67,7 +86,7 @@ static const struct option table[] = {
      "blocks of each state that a host lends (none)"},
     {"group", 0, "NAME=LAYOUT", LIST, AT(groups),
      "block: consecutive ranks (default); stride: apart"},
-    {"groups", 0, "FILE", TEXT, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
+    {"groups", 0, "FILE", FILE_NAME, AT(groups_file), "explicit groups: lines NAME RANK RANK …"},
     {"graphs", 'G', "WHICH", GRAPHS, AT(graphs),
      "programs run as CUDA graphs: auto (as declared), on, off"},
     {"eager", 0, NULL, FLAG, AT(eager), "launch by launch: the same as --graphs off"},
@@ -75,9 +94,10 @@ static const struct option table[] = {
     {"share-devices", 0, NULL, FLAG, AT(share_devices), "several ranks may have one device"},
     {"bind", 0, "HOW", BIND, AT(bind), "auto (near the device) or none"},
     {"timeout", 'T', "S", SECONDS, AT(timeout), "longest wait for others or a step, seconds (60)"},
-    {"json", 'J', "FILE", TEXT, AT(json), "write every figure as JSON"},
-    {"picture", 0, "FILE", TEXT, AT(picture), "draw nodes, devices, ranks and groups, as SVG"},
-    {"trace", 0, "FILE", TEXT, AT(trace), "write what each rank did when, for ui.perfetto.dev"},
+    {"json", 'J', "FILE", OWN_FILE, AT(json), "write every figure as JSON"},
+    {"picture", 0, "FILE", FILE_NAME, AT(picture), "draw nodes, devices, ranks and groups, as SVG"},
+    {"trace", 0, "FILE", FILE_NAME, AT(trace),
+     "write what each rank did when, for ui.perfetto.dev"},
     {"help", 'h', NULL, FLAG, AT(help), "this text"},
     {"version", 0, NULL, FLAG, AT(version), "the program's version"},
 };
@@ -149,9 +169,12 @@ static const char *store(const struct option *option, const char *text,
         *(bool *)at = true;
         return NULL;
     case TEXT:
+    case FILE_NAME:
+    case OWN_FILE:
         *(const char **)at = text;
         return *text ? NULL : "text that is not empty";
-    case LIST: {
+    case LIST:
+    case OWN_LIST: {
         struct kern_list *list = at;
         kern_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
         list->items[list->count++] = text;
@@ -342,6 +365,71 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options, str
         good = kern_fail(diag, KERN_EXIT_USAGE, NULL,
                          "no manifest is named; for example: mpirun -np 8 kern-rank model.json");
     return good;
+}
+
+static const char *list_text(const struct kern_list *list, struct kern_arena *arena)
+{
+    const char *text = "";
+    for (size_t i = 0; i < list->count; i++)
+        text = kern_arena_print(arena, "%s%s\n", text, list->items[i]);
+    return text;
+}
+
+static const char *points_text(const struct kern_points *points, struct kern_arena *arena)
+{
+    const char *text = "";
+    for (size_t i = 0; i < points->count; i++)
+        text = kern_arena_print(arena, "%s%" PRIu64 "\n", text, points->values[i]);
+    return text;
+}
+
+// The value of [option], or as much of it as all ranks must be told alike.
+static const char *shared_text(const struct option *option, const struct kern_options *options,
+                               struct kern_arena *arena)
+{
+    const void *at = (const char *)options + option->offset;
+    const char *path;
+    switch (option->kind) {
+    case CUT:
+        return points_text(at, arena);
+    case FLAG:
+        return *(const bool *)at ? "on" : "";
+    case TEXT:
+        path = *(const char *const *)at;
+        return path ? path : "";
+    case FILE_NAME:
+        return *(const char *const *)at ? "a file" : "";
+    case LIST:
+        return list_text(at, arena);
+    case COUNT:
+    case COUNT_I64:
+        return kern_arena_print(arena, "%" PRIu64, *(const uint64_t *)at);
+    case SECONDS:
+    case REAL:
+        return kern_arena_print(arena, "%a", *(const double *)at);
+    case DEVICE:
+        return kern_arena_print(arena, "%d", (int)*(const enum kern_device_choice *)at);
+    case GRAPHS:
+        return kern_arena_print(arena, "%d", (int)*(const enum kern_graphs *)at);
+    case OWN_FILE:
+    case OWN_LIST:
+    case BIND:
+        break;
+    }
+    return "";
+}
+
+const char *kern_option_shared(const struct kern_options *options, size_t index, const char **value,
+                               struct kern_arena *arena)
+{
+    if (index > OPTIONS)
+        return NULL;
+    if (index == OPTIONS) {
+        *value = list_text(&options->manifests, arena);
+        return "the manifests";
+    }
+    *value = shared_text(&table[index], options, arena);
+    return kern_arena_print(arena, "--%s", table[index].name);
 }
 
 void kern_options_free(struct kern_options *options)

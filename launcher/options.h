@@ -74,6 +74,13 @@ bool kern_options_parse(int argc, char **argv, struct kern_options *options,
 void kern_options_help(FILE *file);
 void kern_options_free(struct kern_options *options);
 
+// Option [index] of the command line, by the name that the user knows it by, with what all ranks of
+// a run must have been told alike of it in *[value]: its value, whether it is given, or nothing.
+// Both live as long as [arena] and the command line. NULL behind the last one, which stands for the
+// manifests.
+const char *kern_option_shared(const struct kern_options *options, size_t index, const char **value,
+                               struct kern_arena *arena);
+
 // "NAME=VALUE" apart: true with the length of NAME in *[length] and VALUE in *[value].
 bool kern_option_pair(const char *text, size_t *length, const char **value);
 

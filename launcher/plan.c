@@ -135,23 +135,18 @@ static void fit_batch(const struct kern_manifest *manifest, const struct kern_ba
     }
 }
 
-// A rank that runs other programs, or with other values, would leave its peers waiting. The stages
-// of a pipeline number their programs and vars differently, so names and options are compared.
+// The stages of a pipeline number their programs differently, so names are compared.
 static void agree_on_plan(struct kern_run *run)
 {
     struct kern_arena arena = {0};
     uint8_t digest[KERN_SHA256_BYTES];
-    const struct kern_options *options = &run->options;
-    const char *text = kern_arena_print(&arena, "%llu %llu", (unsigned long long)options->warmup,
-                                        (unsigned long long)options->steps);
+    const char *text = "";
     for (size_t i = 0; i < run->n_driven; i++)
-        text = kern_arena_print(&arena, "%s\n%s", text,
+        text = kern_arena_print(&arena, "%s%s\n", text,
                                 run->manifest->programs[run->driven[i].program].name);
-    for (size_t i = 0; i < options->vars.count; i++)
-        text = kern_arena_print(&arena, "%s\n--var %s", text, options->vars.items[i]);
     kern_sha256(text, strlen(text), digest);
-    kern_world_same(&run->world, digest, sizeof digest, "what is to be run (programs, vars, steps)",
-                    "give every rank the same options", &run->diag);
+    kern_world_same(&run->world, digest, sizeof digest, "what is to be run (programs)",
+                    "all stages drive programs of the same names", &run->diag);
     kern_arena_free(&arena);
 }
 

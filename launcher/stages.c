@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From the bytes of manifests to the one that this rank runs: the only one, or that of its stage.
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,27 +8,6 @@
 #include "launcher/run.h"
 #include "manifest/chain.h"
 #include "manifest/cut.h"
-
-// What all ranks must have been told alike, before one of them acts on it.
-static void agree_on_options(struct kern_run *run)
-{
-    const struct kern_options *options = &run->options;
-    struct kern_arena arena = {0};
-    uint8_t digest[KERN_SHA256_BYTES];
-    const char *text = kern_arena_print(
-        &arena, "%llu %llu %llu %llu %d %d %d %d %d", (unsigned long long)options->depth,
-        (unsigned long long)options->seed, (unsigned long long)options->capacity,
-        (unsigned long long)options->seqs, (int)options->device, options->input != NULL,
-        options->check != NULL, options->picture != NULL, options->trace != NULL);
-    for (size_t i = 0; i < options->manifests.count; i++)
-        text = kern_arena_print(&arena, "%s %s", text, options->manifests.items[i]);
-    for (size_t i = 0; i < options->cut.count; i++)
-        text = kern_arena_print(&arena, "%s %" PRIu64, text, options->cut.values[i]);
-    kern_sha256(text, strlen(text), digest);
-    kern_world_same(&run->world, digest, sizeof digest, "the command line",
-                    "every rank takes the same manifest and options", &run->diag);
-    kern_arena_free(&arena);
-}
 
 static struct kern_manifest *read_manifest(struct kern_run *run, const char *path)
 {
@@ -68,7 +46,6 @@ void kern_run_manifest(struct kern_run *run)
     const struct kern_options *options = &run->options;
     const char *const *paths = run->is_other ? &options->compare : options->manifests.items;
     size_t count = run->is_other ? 1 : options->manifests.count;
-    agree_on_options(run);
     bool good = kern_stage_join(&run->world, (int)options->n_stages, &run->stage, &run->diag);
     if (good)
         kern_run_check_paths(run);

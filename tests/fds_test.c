@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "fabric/fds.h"
 
@@ -189,6 +190,60 @@ static void strangers_are_turned_away(void **state)
     assert_int_equal(run_members(with_stranger), MEMBERS);
 }
 
+// Strangers who connect before the members and stay silent, more of them than the queue holds.
+static int with_silent_strangers(uint32_t index, struct page *page)
+{
+    enum { STRANGERS = 40 };
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    if (!kern_fds_open(&fds, &world, &place, &diag))
+        return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        struct sockaddr_un address;
+        socklen_t length = socket_of(&fds.address, &address);
+        kern_fds_close(&fds);
+        int stranger[STRANGERS];
+        char byte;
+        for (int i = 0; i < STRANGERS; i++) {
+            stranger[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+            // The last ones may find that the door is closed.
+            if (connect(stranger[i], (struct sockaddr *)&address, length) != 0 &&
+                errno != ECONNREFUSED)
+                _exit(1);
+            if (i == 0)
+                __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+        }
+        for (int i = 0; i < STRANGERS; i++)
+            if (recv(stranger[i], &byte, 1, 0) > 0)
+                _exit(2);
+        _exit(0);
+    }
+    page->addresses[index] = fds.address;
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 2 * MEMBERS)
+        usleep(100);
+    uint64_t begun = kern_now();
+    int result = kern_fds_connect(&fds, page->addresses, &diag) ? 0 : 3;
+    // Far less than the limit on a wait.
+    if (kern_now() - begun > (uint64_t)(world.timeout * 1e9 / 2))
+        result = 4;
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 3 * MEMBERS)
+        usleep(100);
+    kern_fds_close(&fds);
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status != 0 ? 5 : result;
+}
+
+static void silent_strangers_keep_nobody_waiting(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(with_silent_strangers), MEMBERS);
+}
+
 enum { OTHER_USER = 65534 };
 
 // Another user who knows the token and says hello as a member does, before that member. If it is
@@ -295,6 +350,75 @@ static void an_absent_member_is_an_error_at_the_deadline(void **state)
     assert_int_equal(run_members(with_absentee), MEMBERS);
 }
 
+// Each message may take the limit, and one that is there is taken however late it is.
+static int with_slow_members(uint32_t index, struct page *page)
+{
+    enum { MESSAGES = 4 };
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    world.timeout = 1.2;
+    if (!meet(&fds, &place, page, &diag))
+        return 1;
+    int out = numbered_file(index), in;
+    for (int i = 0; i < MESSAGES; i++) {
+        bool sent;
+        usleep(500000); // as one that maps what it got
+        if (!kern_fds_send(&fds, (index + 1) % MEMBERS, &out, 1, &diag) ||
+            !kern_fds_receive(&fds, (index + MEMBERS - 1) % MEMBERS, &in, 1, &sent, &diag) || !sent)
+            return 2;
+        close(in);
+    }
+    return 0;
+}
+
+static void the_limit_is_that_of_one_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(with_slow_members), MEMBERS);
+}
+
+// After a wait in vain what is there is still taken, and what is not costs no second limit.
+static int receive_after_a_vain_wait(struct kern_fds *fds)
+{
+    struct kern_diag diag = {0};
+    int in;
+    bool sent;
+    if (kern_fds_receive(fds, 2, &in, 1, &sent, &diag) ||
+        !strstr(kern_diag_line(&diag, 0), "Connection timed out"))
+        return 3;
+    uint64_t begun = kern_now();
+    if (!kern_fds_receive(fds, 1, &in, 1, &sent, &diag) || !sent)
+        return 4;
+    return kern_fds_receive(fds, 2, &in, 1, &sent, &diag) || kern_now() - begun > 900000000 ? 5 : 0;
+}
+
+static int after_a_vain_wait(uint32_t index, struct page *page)
+{
+    struct kern_fds fds;
+    struct kern_diag diag = {0};
+    struct kern_group_place place = place_of(index);
+    world.timeout = 1;
+    if (!meet(&fds, &place, page, &diag))
+        return 1;
+    int out = numbered_file(index), result = 0;
+    if (index == 1 && !kern_fds_send(&fds, 0, &out, 1, &diag))
+        result = 2;
+    if (index == 0)
+        result = receive_after_a_vain_wait(&fds);
+    // Nobody hangs up before that.
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 2 * MEMBERS)
+        usleep(100);
+    return result;
+}
+
+static void what_is_there_is_taken_after_a_vain_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(run_members(after_a_vain_wait), MEMBERS);
+}
+
 // A receiver that may open no more files gets a message that is cut.
 static int with_low_limit(uint32_t index, struct page *page)
 {
@@ -349,9 +473,12 @@ int main(void)
         cmocka_unit_test(files_arrive_in_order),
         cmocka_unit_test(a_member_with_nothing_is_no_wait),
         cmocka_unit_test(strangers_are_turned_away),
+        cmocka_unit_test(silent_strangers_keep_nobody_waiting),
         cmocka_unit_test(another_user_is_turned_away),
         cmocka_unit_test(a_socket_of_another_user_is_left_alone),
         cmocka_unit_test(an_absent_member_is_an_error_at_the_deadline),
+        cmocka_unit_test(the_limit_is_that_of_one_wait),
+        cmocka_unit_test(what_is_there_is_taken_after_a_vain_wait),
         cmocka_unit_test(a_cut_message_is_an_error),
         cmocka_unit_test(the_soft_limit_is_raised_and_the_hard_one_named),
     };

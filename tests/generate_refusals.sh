@@ -37,5 +37,12 @@ refused 4 "texts of no tokens" "${tp1[@]}" --generate 1 --check-ids "$work/texts
     "[0].prompt_ids is not an array of tokens"
 refused 4 "a prompt without text" "${tp1[@]}" --generate 1 --prompt-ids 7 \
     --check-ids "$checkpoint/reference.json" -- "has no text with the tokens of prompt 1"
+# Rank 0 stops after 57 tokens; rank 1, which has another weight, never comes to that token.
+python3 -B "$source_dir/tests/tensors.py" change "$checkpoint/model.safetensors" "$work/other.safetensors" \
+    value=lm_head.weight:1733:16256
+same=(--generate 60 --prompt-ids "1,2,3" --stop-id 54)
+refused 1 "ranks that find other tokens" "${tp1[@]}" "${same[@]}" : -np 1 "$kern_rank" --device emu \
+    "$llama/tp1/model.json" --weights "$work/other.safetensors" "${same[@]}" -- \
+    "generate: rank 1 (" "other tokens than those of rank 0"
 end_jobs
 finish

@@ -115,6 +115,60 @@ static void options_are_read_in_every_spelling(void **state)
     assert_int_equal(diag.count, 0);
 }
 
+// All that ranks with this command line must share.
+static const char *shared_text(const char *line, struct kern_arena *arena)
+{
+    struct kern_diag diag = {0};
+    struct kern_options options;
+    const char *text = "", *name, *value;
+    assert_true(parse(line, &options, &diag));
+    for (size_t i = 0; (name = kern_option_shared(&options, i, &value, arena)); i++)
+        text = kern_arena_print(arena, "%s%s: %s;", text, name, value);
+    kern_options_free(&options);
+    return text;
+}
+
+static bool shared(const char *one, const char *other)
+{
+    struct kern_arena arena = {0};
+    const char *text = shared_text(one, &arena);
+    bool same = strcmp(text, shared_text(other, &arena)) == 0;
+    kern_arena_free(&arena);
+    return same;
+}
+
+static void ranks_share_all_but_what_is_their_own(void **state)
+{
+    (void)state;
+    assert_true(shared("m -n 3 -w 1 --timeout 60", "-w1 --steps=3 m"));
+    assert_true(shared("m --input a --weights c -J d --bind none", "m --input b"));
+    static const char *const alone[] = {
+        "m --input a",
+        "m --groups f",
+        "m -n 3",
+        "m --program p",
+        "m --var a=1",
+        "m --cut 3",
+        "m --group g=block",
+        "m --compare n",
+        "m --atol 1e-5",
+        "m --eager",
+        "m --device emu",
+        "m --share-devices",
+        "m --seed-per-rank",
+        "m --seqs 3",
+        "m --trace t",
+        "m --host-blocks 1",
+        "n",
+    };
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (shared("m", alone[i]))
+            fail_msg("\"%s\" is as good as \"m\"", alone[i]);
+    assert_false(shared("--cut 1,2 m", "--cut 12 m"));
+    assert_false(shared("--program a --program b m", "--program b --program a m"));
+    assert_false(shared("--generate 1 --prompt-ids 1 m", "--generate 1 --prompt-ids 2 m"));
+}
+
 static void wrong_options_are_refused_in_words(void **state)
 {
     (void)state;
@@ -243,6 +297,7 @@ int main(void)
         cmocka_unit_test(groups_are_a_partition),
         cmocka_unit_test(groups_are_where_the_option_says),
         cmocka_unit_test(options_are_read_in_every_spelling),
+        cmocka_unit_test(ranks_share_all_but_what_is_their_own),
         cmocka_unit_test(wrong_options_are_refused_in_words),
         cmocka_unit_test(a_trace_has_a_limit),
         cmocka_unit_test(steps_of_a_trace_lie_beside_each_other),

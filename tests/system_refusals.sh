@@ -91,6 +91,29 @@ refused 2 2 "a groups file with a rank that is none" "$examples/ep2/model.json" 
 printf 'ep 0 1\nep 1 0\n' >"$files/twice"
 refused 2 2 "a groups file with a rank twice" "$examples/ep2/model.json" --groups "$files/twice" -- \
     "twice:2" "already"
+
+# alone WHAT WORD… : WORD… -- TEXT…: two ranks of neighbour, each with words of its own, of which the
+# second is told that it is the one that differs. Nobody waits for anybody until the timeout.
+alone() {
+    local what=$1 first=()
+    shift
+    while [ "$1" != : ]; do
+        first+=("$1")
+        shift
+    done
+    shift
+    refused 2 1 "$what" "$examples/neighbour/model.json" "${first[@]}" : -np 1 "$kern_rank" --device emu \
+        "$examples/neighbour/model.json" "$@"
+}
+alone "another layout" --group ring=block : --group ring=stride -- "start: rank 1 (" "--group: differs"
+alone "a manifest to compare with on one rank" --compare "$examples/neighbour/model.json" : -- "--compare: differs"
+alone "generation on one rank" --generate 3 --prompt-ids 1 : -- "--generate: differs" "--prompt-ids: differs"
+alone "another number of steps, another timeout" -n 3 : -T 5 -- "--steps: differs" "--timeout: differs"
+alone "a trace on one rank" --trace "$files/trace" : -- "--trace: differs"
+echo 'ring 0 1' >"$files/forth"
+echo 'ring 1 0' >"$files/back"
+alone "groups files that say different things" --groups "$files/forth" : --groups "$files/back" -- \
+    "topology: rank 1 (" "ring: is a group of other ranks here than on rank 0"
 refused 2 2 "no groups file" "$examples/ep2/model.json" --groups "$files/absent" -- "absent" "No such file"
 
 # --- code
