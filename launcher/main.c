@@ -198,9 +198,12 @@ int main(int argc, char **argv)
     bool opened = kern_world_open(&run.world, &run.diag);
     run.mpi_up = kern_now();
     if (opened) {
-        kern_world_same(&run.world, KERN_VERSION, sizeof KERN_VERSION, "the version of kern-rank",
-                        "start the same program on every node", &run.diag);
-        kern_run_same_options(&run);
+        bool same = kern_world_same(&run.world, KERN_VERSION, sizeof KERN_VERSION,
+                                    "the version of kern-rank",
+                                    "start the same program on every node", &run.diag);
+        // Another version may have other options.
+        if (kern_world_all(&run.world, run.world.comm, same))
+            kern_run_same_options(&run);
     }
     if (run.options.trace)
         run.trace = kern_trace_open((size_t)run.world.size, run.started);
