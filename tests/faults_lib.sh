@@ -179,8 +179,11 @@ look() {
         check "$what: ends in time" in_time
         ;;
     stop)
-        # Where another node has ended the job first, it wakes up and says so itself.
-        once "$what: it is said who is stopped, and in which phase" "$where (is|was) stopped: phase $phase\b"
+        # Another node cannot see who it is. If that has ended the job first, the launcher wakes the rank,
+        # and what its own node says of it, if anything, is not known.
+        if [ "$nodes" -eq 1 ] || ! says "kern-rank: all ranks of this node are here; one on another node is late"; then
+            once "$what: it is said who is stopped, and in which phase" "$where (is|was) stopped: phase $phase\b"
+        fi
         check "$what: and for how long they waited, once on a node" grep -qx "[1-$nodes]" \
             < <(grep -c "^kern-rank: error: rank .* waited $timeout s .*--timeout" "$run/err")
         check "$what: ends in time after the limit" in_time "$timeout"

@@ -122,7 +122,7 @@ in_time() {
         cat "$run/ms"
     )
     echo "took $took ms; the start of 8 processes takes $ready ms"
-    [ "$took" -lt $((5000 + ready * 6)) ]
+    [ "$took" -lt $((5000 + ready * 12)) ]
 }
 says() { # TEXT, on stderr
     grep -qF -- "$1" "$run/err"
