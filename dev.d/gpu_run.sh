@@ -172,10 +172,6 @@ generated() {
     done
 }
 
-mode_of() { # GRAPHS
-    if [ "$1" = on ]; then echo graphs; else echo eager; fi
-}
-
 machine() {
     echo "# kern-rank on $device: $("$pack/bin/kern" --version), $(date -u +%Y-%m-%dT%H:%MZ)"
     echo "# $(uname -srm), $(nproc) processors, C library $(getconf GNU_LIBC_VERSION 2>/dev/null)"
