@@ -8,13 +8,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-// A message may show what stands in a file, which must neither steer a terminal nor begin a line.
-static const char *tamed(char *text)
-{
-    kern_text_tame(text);
-    return text;
-}
-
 static void add(struct kern_diag *diag, enum kern_exit code, const char *rule, uint64_t order,
                 const char *place, const char *format, va_list arguments)
 {
@@ -22,8 +15,8 @@ static void add(struct kern_diag *diag, enum kern_exit code, const char *rule, u
     diag->entries[diag->count++] = (struct kern_diag_entry){
         .code = code,
         .rule = rule,
-        .place = place ? tamed(kern_arena_copy(&diag->arena, place, strlen(place))) : NULL,
-        .text = tamed(kern_arena_vprint(&diag->arena, format, arguments)),
+        .place = place ? kern_text_tame(kern_arena_copy(&diag->arena, place, strlen(place))) : NULL,
+        .text = kern_text_tame(kern_arena_vprint(&diag->arena, format, arguments)),
         .order = order,
     };
     if (code != KERN_EXIT_OK)

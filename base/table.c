@@ -14,10 +14,9 @@ void kern_table_add(struct kern_table *table, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     kern_reserve(&table->cells, &table->capacity, table->count + 1, sizeof *table->cells);
-    char *cell = kern_arena_vprint(&table->arena, format, arguments);
+    table->cells[table->count++] =
+        kern_text_tame(kern_arena_vprint(&table->arena, format, arguments));
     va_end(arguments);
-    kern_text_tame(cell);
-    table->cells[table->count++] = cell;
 }
 
 // Characters of UTF-8: the bytes that continue one are not counted.

@@ -40,14 +40,15 @@ size_t kern_text_shown(const char *text)
     return lead == 0xc2 && in_range(text[1], 0x80, 0x9f) ? 0 : kern_text_utf8_length(text);
 }
 
-void kern_text_tame(char *text)
+char *kern_text_tame(char *text)
 {
-    while (*text) {
-        size_t length = kern_text_shown(text);
+    for (char *at = text; *at;) {
+        size_t length = kern_text_shown(at);
         if (length == 0)
-            *text = '?';
-        text += length ? length : 1;
+            *at = '?';
+        at += length ? length : 1;
     }
+    return text;
 }
 
 const char *kern_text_shorten(const char *name, char *text, size_t size)
@@ -63,6 +64,5 @@ const char *kern_text_shorten(const char *name, char *text, size_t size)
     }
     memcpy(text, name, length);
     snprintf(text + length, size - length, "%s", whole ? "" : more);
-    kern_text_tame(text);
-    return text;
+    return kern_text_tame(text);
 }

@@ -15,8 +15,8 @@ size_t kern_text_utf8_length(const char *text);
 size_t kern_text_shown(const char *text);
 
 // Makes question marks of the control characters of [text] and of bytes that are not UTF-8: what is
-// printed on a terminal must not steer it.
-void kern_text_tame(char *text);
+// printed on a terminal must not steer it. Returns [text].
+char *kern_text_tame(char *text);
 
 // Room for a name that a manifest gives itself, as much of it as is shown.
 enum { KERN_TEXT_SHOWN = 256 };

@@ -221,13 +221,11 @@ static const char *launch_place(struct kern_arena *arena, const struct rank_prog
 {
     const char *label = program->declared->calls[call].label;
     const char *entry = op->launches[launch].entry;
-    char *place = label == NULL
-                      ? kern_arena_print(arena, "%s.calls[%zu] (%s) launch %zu %s", program->place,
+    return kern_text_tame(
+        label == NULL ? kern_arena_print(arena, "%s.calls[%zu] (%s) launch %zu %s", program->place,
                                          call, op->name, launch, entry)
                       : kern_arena_print(arena, "%s.calls[%zu] (%s, op %s) launch %zu %s",
-                                         program->place, call, label, op->name, launch, entry);
-    kern_text_tame(place);
-    return place;
+                                         program->place, call, label, op->name, launch, entry));
 }
 
 static void note_operand(const struct kern_rank *rank, struct rank_program *program,
