@@ -152,9 +152,11 @@ static bool prepare_once(struct kern_run *run, const struct kern_safetensors *se
         return false;
     bool good = true;
     for (uint32_t b = 0; b < run->manifest->n_buffers; b++) {
+        if (!facts.touches_buffer[b] || is_driven(run, b))
+            continue;
         const struct kern_tensor *tensor = find_tensor(run, set, b);
         struct kern_staged input = {0};
-        if (!tensor || !facts.touches_buffer[b] || is_driven(run, b))
+        if (!tensor)
             continue;
         good = make_room(run, b, ones, &input) &&
                read_input(run, set, tensor, &input, ones, "in a once program: every var is 1") &&

@@ -136,9 +136,8 @@ void kern_run_picture(struct kern_run *run);
 bool kern_run_lend_host_blocks(struct kern_run *run);
 void kern_run_free_host_blocks(struct kern_run *run);
 
-// launcher/same_options.c: whether every rank has the options of rank 0, as far as they must be the
-// same; says which are not. Collective.
-bool kern_run_same_options(struct kern_run *run);
+// launcher/same_options.c: says which options differ from those of rank 0 and must not. Collective.
+void kern_run_same_options(struct kern_run *run);
 
 // launcher/plan.c: what to drive with which vars; all ranks agree on it.
 void kern_run_plan(struct kern_run *run);

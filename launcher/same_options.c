@@ -10,19 +10,17 @@
 #include "launcher/run.h"
 #include "topo/watchdog.h"
 
-bool kern_run_same_options(struct kern_run *run)
+void kern_run_same_options(struct kern_run *run)
 {
     struct kern_arena arena = {0};
     const char *value;
-    size_t count = 0;
-    while (kern_option_shared(&run->options, count, &value, &arena))
-        count++;
-    uint8_t(*first)[KERN_SHA256_BYTES] = kern_calloc(count, sizeof *first);
-    uint8_t(*mine)[KERN_SHA256_BYTES] = kern_calloc(count, sizeof *mine);
-    for (size_t i = 0; i < count; i++) {
-        kern_option_shared(&run->options, i, &value, &arena);
-        kern_sha256(value, strlen(value), mine[i]);
+    uint8_t(*mine)[KERN_SHA256_BYTES] = NULL;
+    size_t count = 0, capacity = 0;
+    while (kern_option_shared(&run->options, count, &value, &arena)) {
+        kern_reserve(&mine, &capacity, count + 1, sizeof *mine);
+        kern_sha256(value, strlen(value), mine[count++]);
     }
+    uint8_t(*first)[KERN_SHA256_BYTES] = kern_calloc(count, sizeof *first);
     memcpy(first, mine, count * sizeof *first);
     KERN_WITH_OTHERS(&run->world, "comparing options",
                      MPI_Bcast(first, (int)(count * sizeof *first), MPI_BYTE, 0, run->world.comm));
@@ -36,5 +34,4 @@ bool kern_run_same_options(struct kern_run *run)
     free(mine);
     free(first);
     kern_arena_free(&arena);
-    return kern_diag_code(&run->diag) == KERN_EXIT_OK;
 }
