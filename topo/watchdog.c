@@ -113,6 +113,13 @@ static bool has_died(const struct kern_world *world, int r)
     return has_gone(world, r) && slot_of(world, r)->waiting != KERN_BOARD_GIVEN_UP;
 }
 
+// Whether rank [r] is another one that does nothing any more: it is dead or stopped.
+static bool is_out(const struct kern_world *world, int r)
+{
+    return r != world->rank && slot_of(world, r) &&
+           (has_died(world, r) || is_stopped(state_of(world->members[r].pid)));
+}
+
 // Whether others wait for rank [r]: it is dead, stopped, or does something else than to wait. Who
 // waits for a neighbour in the pipeline is asked too, for it says for which.
 static bool is_late(const struct kern_world *world, int r)
@@ -122,15 +129,7 @@ static bool is_late(const struct kern_world *world, int r)
         return true;
     if (!slot || r == world->rank || slot->waiting == KERN_BOARD_GIVEN_UP)
         return false;
-    return has_died(world, r) || is_stopped(state_of(world->members[r].pid)) ||
-           slot->waiting == KERN_BOARD_BUSY;
-}
-
-// Whether rank [r] is another one that does nothing any more: it is dead or stopped.
-static bool is_out(const struct kern_world *world, int r)
-{
-    return r != world->rank && slot_of(world, r) &&
-           (has_died(world, r) || is_stopped(state_of(world->members[r].pid)));
+    return is_out(world, r) || slot->waiting == KERN_BOARD_BUSY;
 }
 
 static bool is_any(const struct kern_world *world, bool (*of)(const struct kern_world *, int))
