@@ -5,7 +5,6 @@
 # them are there, and what once programs find in inputs.
 # shellcheck source=tests/lib.sh disable=SC2317
 . "$(dirname "$0")/lib.sh"
-tensors() { python3 -B "$source_dir/tests/tensors.py" "$@"; }
 
 minimal=$examples/minimal
 inputs=$minimal/inputs-0.safetensors
@@ -13,10 +12,7 @@ expected=$minimal/expected-0.safetensors
 
 # edit NAME STATEMENT: the minimal manifest m after a Python statement, as $work/NAME.json.
 edit() {
-    python3 -B -c 'import json, sys
-m = json.load(open(sys.argv[1]))
-exec(sys.argv[3])
-json.dump(m, open(sys.argv[2], "w"))' "$minimal/model.json" "$work/$1.json" "$2"
+    edit_manifest "$minimal/model.json" "$work/$1.json" "$2"
 }
 
 tensors change "$expected" "$work/infinite" value=y_f32:7:inf

@@ -9,10 +9,7 @@
 models=$work/models
 cp -r "$examples/minimal" "$models"
 edit() {
-    python3 -B -c 'import json, sys
-m = json.load(open(sys.argv[1] + "/model.json"))
-exec(sys.argv[3])
-json.dump(m, open(f"{sys.argv[1]}/{sys.argv[2]}.json", "w"))' "$models" "$1" "$2"
+    edit_manifest "$models/model.json" "$models/$1.json" "$2"
 }
 model=$models/model.json
 
@@ -73,10 +70,7 @@ check "tokens: ends with 0" ended_with 0
 check "tokens: they are the same" prints "compare ok: 2 prompts, 40 tokens"
 check "tokens: those of one manifest are shown" test "$(grep -c '^# prompt' "$run/out")" -eq 2
 check "tokens: nothing is left" nothing_left
-python3 -B -c 'import json, sys
-m = json.load(open(sys.argv[1]))
-m["constants"]["EPSILON"] = 0.5
-json.dump(m, open(sys.argv[2], "w"))' "$llama/tp1/model.json" "$work/epsilon.json"
+edit_manifest "$llama/tp1/model.json" "$work/epsilon.json" 'm["constants"]["EPSILON"] = 0.5'
 launch 1 "$work/epsilon.json" --kernels "$llama/tp1" "${weights[@]}" --compare "$llama/tp1/model.json" \
     --generate 20 --prompt-ids 50,57,46
 check "other tokens: ends with 1" ended_with 1

@@ -40,15 +40,27 @@ static struct kern_group_place place_of(uint32_t index)
         .name = "g", .size = MEMBERS, .index = index, .members = ranks};
 }
 
+// Counts this process and waits until [count] have been.
+static void gather(struct page *page, int count)
+{
+    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < count)
+        usleep(100);
+}
+
+// Tells the others where [fds] listens.
+static void listen_with(struct page *page, uint32_t index, const struct kern_fds *fds, int count)
+{
+    page->addresses[index] = fds->address;
+    gather(page, count);
+}
+
 static bool meet(struct kern_fds *fds, const struct kern_group_place *place, struct page *page,
                  struct kern_diag *diag)
 {
     if (!kern_fds_open(fds, &world, place, diag))
         return false;
-    page->addresses[place->index] = fds->address;
-    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < MEMBERS)
-        usleep(100);
+    listen_with(page, place->index, fds, MEMBERS);
     return kern_fds_connect(fds, page->addresses, diag);
 }
 
@@ -170,10 +182,7 @@ static int with_stranger(uint32_t index, struct page *page)
     if (connect(stranger, (struct sockaddr *)&address, length) != 0 ||
         send(stranger, lie, sizeof lie, 0) != sizeof lie)
         return 2;
-    page->addresses[index] = fds.address;
-    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < MEMBERS)
-        usleep(100);
+    listen_with(page, index, &fds, MEMBERS);
     if (!kern_fds_connect(&fds, page->addresses, &diag))
         return 3;
     // It was turned away: its connection is closed.
@@ -220,18 +229,13 @@ static int with_silent_strangers(uint32_t index, struct page *page)
                 _exit(2);
         _exit(0);
     }
-    page->addresses[index] = fds.address;
-    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 2 * MEMBERS)
-        usleep(100);
+    listen_with(page, index, &fds, 2 * MEMBERS);
     uint64_t begun = kern_now();
     int result = kern_fds_connect(&fds, page->addresses, &diag) ? 0 : 3;
     // Far less than the limit on a wait.
     if (kern_now() - begun > (uint64_t)(world.timeout * 1e9 / 2))
         result = 4;
-    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 3 * MEMBERS)
-        usleep(100);
+    gather(page, 3 * MEMBERS);
     kern_fds_close(&fds);
     int status = 1;
     waitpid(child, &status, 0);
@@ -278,10 +282,7 @@ static int with_intruder(uint32_t index, struct page *page)
     if (intruder == 0)
         _exit(intrude(&fds, (index + 1) % MEMBERS));
     usleep(100000); // it is the first in the queue
-    page->addresses[index] = fds.address;
-    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < MEMBERS)
-        usleep(100);
+    listen_with(page, index, &fds, MEMBERS);
     bool met = kern_fds_connect(&fds, page->addresses, &diag);
     kern_fds_close(&fds);
     int status = 1;
@@ -310,9 +311,7 @@ static int with_foreign_socket(uint32_t index, struct page *page)
         return 1;
     bool met = meet(&fds, &place, page, &diag);
     // Everybody listens until all have tried.
-    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 2 * MEMBERS)
-        usleep(100);
+    gather(page, 2 * MEMBERS);
     return met || !strstr(kern_diag_line(&diag, 0), "its socket belongs to another user");
 }
 
@@ -407,9 +406,7 @@ static int after_a_vain_wait(uint32_t index, struct page *page)
     if (index == 0)
         result = receive_after_a_vain_wait(&fds);
     // Nobody hangs up before that.
-    __atomic_add_fetch(&page->listening, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page->listening, __ATOMIC_SEQ_CST) < 2 * MEMBERS)
-        usleep(100);
+    gather(page, 2 * MEMBERS);
     return result;
 }
 

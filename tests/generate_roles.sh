@@ -48,11 +48,9 @@ refused 2 "only rounds" "$models/only_rounds/model.json" --generate 1 --prompt-i
     "no program takes a prompt"
 
 edit() { # NAME STATEMENT: the manifest of "steps" after a Python statement, in $models/steps
-    python3 -B -c 'import json, sys
-m = json.load(open(sys.argv[1] + "/model.json"))
-buffers, states, args = m["buffers"], m["states"], m["programs"]["step"]["calls"][0]["args"]
-exec(sys.argv[3])
-json.dump(m, open(f"{sys.argv[1]}/{sys.argv[2]}.json", "w"))' "$models/steps" "$1" "$2"
+    edit_manifest "$models/steps/model.json" "$models/steps/$1.json" \
+        'buffers, states, args = m["buffers"], m["states"], m["programs"]["step"]["calls"][0]["args"]'"
+$2"
 }
 refused_edit() { # NAME STATEMENT TEXT
     edit "$1" "$2"

@@ -22,6 +22,18 @@ python3() {
     "$python3_itself" "$@"
 }
 
+tensors() {
+    python3 -B "$source_dir/tests/tensors.py" "$@"
+}
+
+# edit_manifest FROM TO STATEMENT: TO is the manifest FROM, which is m, after a Python statement.
+edit_manifest() {
+    python3 -B -c 'import json, sys
+m = json.load(open(sys.argv[1]))
+exec(sys.argv[3])
+json.dump(m, open(sys.argv[2], "w"))' "$@"
+}
+
 work=$(mktemp -d)
 
 # Every process of a run has a word in its environment that begins like this and ends with the name of

@@ -71,10 +71,8 @@ cp "$work/out-0" "$work/wrong-0"
 table "$work/wrong-{rank}"
 check "wrong bytes: matrix.py ends with 1" ended_with 1
 check "wrong bytes: matrix.py says whose" says "(1, 0)"
-python3 -B -c 'import json, sys
-m = json.load(open(sys.argv[1]))
-m["programs"]["ready"]["calls"][0]["args"][1] = {"i32": 1}
-json.dump(m, open(sys.argv[1], "w"))' "$work/model/model.json"
+edit_manifest "$work/model/model.json" "$work/model/model.json" \
+    'm["programs"]["ready"]["calls"][0]["args"][1] = {"i32": 1}'
 launch 2 "$work/model/model.json" --check "$work/model/expected-{rank}.safetensors" -w 0 -n 4
 check "rank 0 fills its outbox with what is not its own: the kernels see every word of it" \
     says "the first is [0]: 2048, expected 0" # 1024 that rank 0 wrote, 1024 that were read from it

@@ -5,7 +5,6 @@
 # for machines, the options that choose what is run and with what.
 # shellcheck source=tests/lib.sh disable=SC2317
 . "$(dirname "$0")/lib.sh"
-tensors() { python3 -B "$source_dir/tests/tensors.py" "$@"; }
 
 tolerances="--atol 1e-6 --rtol 1e-5"
 

@@ -5,7 +5,6 @@
 # ranks, in words that help, and leaves nothing behind.
 # shellcheck source=tests/lib.sh disable=SC2317
 . "$(dirname "$0")/lib.sh"
-tensors() { python3 -B "$source_dir/tests/tensors.py" "$@"; }
 
 minimal=$examples/minimal
 inputs=$minimal/inputs-0.safetensors
@@ -34,10 +33,7 @@ everywhere() {
 
 # edit NAME STATEMENT [EXAMPLE]: the example's manifest m after a Python statement, as $files/NAME.json.
 edit() {
-    python3 -B -c 'import json, sys
-m = json.load(open(sys.argv[1]))
-exec(sys.argv[3])
-json.dump(m, open(sys.argv[2], "w"))' "$examples/${3-minimal}/model.json" "$files/$1.json" "$2"
+    edit_manifest "$examples/${3-minimal}/model.json" "$files/$1.json" "$2"
 }
 
 # --- the command line

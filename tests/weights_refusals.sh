@@ -7,7 +7,6 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/weights_lib.sh
 . "$(dirname "$0")/weights_lib.sh"
-tensors() { python3 -B "$source_dir/tests/tensors.py" "$@"; }
 
 big=$files/big.safetensors
 
