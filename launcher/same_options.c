@@ -16,9 +16,10 @@ void kern_run_same_options(struct kern_run *run)
     const char *value;
     uint8_t(*mine)[KERN_SHA256_BYTES] = NULL;
     size_t count = 0, capacity = 0;
+    kern_reserve(&mine, &capacity, 1, sizeof *mine);
     while (kern_option_shared(&run->options, count, &value, &arena)) {
-        kern_reserve(&mine, &capacity, count + 1, sizeof *mine);
         kern_sha256(value, strlen(value), mine[count++]);
+        kern_reserve(&mine, &capacity, count + 1, sizeof *mine);
     }
     uint8_t(*first)[KERN_SHA256_BYTES] = kern_calloc(count, sizeof *first);
     memcpy(first, mine, count * sizeof *first);
